@@ -1,0 +1,39 @@
+"""WebSocket remote proxy and relay for the Agent Client Protocol (ACP).
+
+Importing this package is cheap: names are imported from their modules at first use, so that programs
+which only relay frames never load the ACP SDK.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+_MODULE_OF = {
+    "AcpRemoteError": "errors",
+    "AgentStartError": "errors",
+    "ChannelClosed": "errors",
+    "ConfigError": "errors",
+    "ConnectError": "errors",
+    "ConnectRefused": "errors",
+    "Ending": "ending",
+    "EndingKind": "ending",
+    "ExitStatus": "ending",
+    "ListenError": "errors",
+    "LocalProtocolError": "errors",
+    "RemoteProtocolError": "errors",
+}
+
+__all__ = sorted(_MODULE_OF)
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f".{module}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""Pure logic: no event loop, sockets, processes, clocks, logging or environment."""

@@ -1,0 +1,1 @@
+"""Channels: one kind a file, each translating its library's errors at its edge."""

@@ -1,0 +1,1 @@
+"""Command lines: flags to one options object, to one call, to an exit status."""

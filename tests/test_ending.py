@@ -1,0 +1,42 @@
+"""Endings map to close codes, exit statuses and log levels in one table."""
+
+from __future__ import annotations
+
+import pytest
+
+from acpremote.ending import MAX_REASON_BYTES, Ending, EndingKind, ExitStatus
+
+
+@pytest.mark.parametrize("kind", EndingKind)
+def test_every_kind_has_a_row(kind: EndingKind) -> None:
+    ending = Ending(kind)
+    assert ending.close_code
+    assert isinstance(ending.exit_status, ExitStatus)
+    assert ending.log_level
+    assert str(ending)
+
+
+@pytest.mark.parametrize("kind", set(EndingKind) - {EndingKind.DONE, EndingKind.CLIENT_LEFT})
+def test_a_failure_never_looks_like_success(kind: EndingKind) -> None:
+    assert Ending(kind).close_code != 1000
+    assert Ending(kind).exit_status is not ExitStatus.OK
+    assert not Ending(kind).is_orderly
+
+
+def test_a_close_reason_is_cut_at_a_character_boundary() -> None:
+    reason = Ending(EndingKind.AGENT_FAILED, "é" * 100).close_reason
+    assert reason == "é" * (MAX_REASON_BYTES // 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (1000, EndingKind.CLIENT_LEFT),
+        (1005, EndingKind.CLIENT_LEFT),
+        (1006, EndingKind.LOST),
+        (1009, EndingKind.TOO_BIG),
+    ]
+    + [(1001, EndingKind.SHUTDOWN), (4001, EndingKind.REPLACED), (4999, EndingKind.LOST)],
+)
+def test_a_close_code_names_an_ending(code: int, kind: EndingKind) -> None:
+    assert Ending.from_close(code, "").kind is kind

@@ -1,0 +1,28 @@
+"""The public names are a promise: this test is where a change to them is noticed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import acpremote
+
+NAMES = """
+AcpRemoteError AgentStartError ChannelClosed ConfigError ConnectError ConnectRefused Ending EndingKind
+ExitStatus ListenError LocalProtocolError RemoteProtocolError
+""".split()
+
+
+def test_all_is_pinned() -> None:
+    assert sorted(acpremote.__all__) == sorted(NAMES)
+
+
+def test_every_public_name_can_be_imported() -> None:
+    for name in acpremote.__all__:
+        assert getattr(acpremote, name).__name__ == name
+
+
+def test_importing_the_package_does_not_import_the_acp_sdk() -> None:
+    code = "import sys, acpremote; print(sorted({'acp', 'pydantic', 'websockets'} & set(sys.modules)))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "[]\n"
