@@ -1,0 +1,133 @@
+"""What a frame is, seen from outside: request, notification or response, its id and its method.
+
+Owns the peek and the error frames that we write ourselves. It never rewrites a frame and never looks into
+params or result. `scan.py` judges what the fast decoder refuses; read `relay.py` next.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+from msgspec import Raw
+
+from . import scan
+
+__all__ = [
+    "INTERNAL_ERROR",
+    "INVALID_REQUEST",
+    "METHOD_NOT_FOUND",
+    "PARSE_ERROR",
+    "REQUEST_LOST",
+    "Envelope",
+    "InvalidFrame",
+    "Kind",
+    "error_frame",
+    "peek",
+]
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INTERNAL_ERROR = -32603
+REQUEST_LOST = -32000
+"""Code of the error that settles a request whose answer will never come (JSON-RPC 2.0 section 5.1: the
+range -32000 to -32099 is the implementation's)."""
+
+_MISSING = Raw()
+
+
+class Kind(enum.Enum):
+    """Kinds of JSON-RPC 2.0 messages."""
+
+    REQUEST = "request"
+    NOTIFICATION = "notification"
+    RESPONSE = "response"
+
+
+class InvalidFrame(ValueError):
+    """Says that bytes are no JSON-RPC message; `code` is the JSON-RPC error code that fits."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Envelope(msgspec.Struct, frozen=True, gc=False):
+    """The top-level members of a message, as the raw bytes they were written in.
+
+    Of duplicate members the last counts, as in every common parser.
+    """
+
+    id: Raw = _MISSING
+    method: Raw = _MISSING
+    result: Raw = _MISSING
+    error: Raw = _MISSING
+    jsonrpc: Raw = _MISSING
+
+    @property
+    def kind(self) -> Kind | None:
+        """What the message is, or None for an object that is no JSON-RPC message."""
+        if self.method is not _MISSING:
+            return Kind.NOTIFICATION if self.id is _MISSING else Kind.REQUEST
+        if self.result is not _MISSING or self.error is not _MISSING:
+            return Kind.RESPONSE
+        return None
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the object has none of the members that mark a message (a log line, for instance)."""
+        return self.kind is None and self.jsonrpc is _MISSING
+
+    @property
+    def key(self) -> object:
+        """The id as a dictionary key: equal for ids that JSON spells differently (`"a/b"`, `"a\\/b"`)."""
+        raw = bytes(self.id)
+        try:
+            value: object = msgspec.json.decode(raw)
+            hash(value)
+        except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
+            return raw
+        return value
+
+    @property
+    def method_name(self) -> str | None:
+        """The decoded method, or None when it is absent or not a string."""
+        raw = bytes(self.method)
+        return scan.unescape(raw) if raw.startswith(b'"') else None
+
+
+_decode = msgspec.json.Decoder(Envelope).decode
+
+
+def peek(frame: bytes) -> Envelope:
+    """Reads the top-level members of a frame.
+
+    The frame's UTF-8 must have been checked: the fast decoder does not look into strings that it skips.
+
+    Raises:
+        InvalidFrame: not JSON (`PARSE_ERROR`), or not an object (`INVALID_REQUEST`).
+    """
+    try:
+        return _decode(frame)
+    except (msgspec.DecodeError, RecursionError):
+        return _peek_slowly(frame)
+
+
+def _peek_slowly(frame: bytes) -> Envelope:
+    try:
+        members = scan.object_members(frame)
+    except scan.NotAnObject:
+        raise InvalidFrame("the message is not a JSON object", INVALID_REQUEST) from None
+    except ValueError as error:
+        raise InvalidFrame(f"the message is not JSON: {error}", PARSE_ERROR) from None
+    found = {scan.unescape(key): Raw(frame[start:end]) for key, start, end in members}
+    return Envelope(**{name: found[name] for name in Envelope.__struct_fields__ if name in found})
+
+
+def error_frame(raw_id: bytes, code: int, message: str, data: object = msgspec.UNSET) -> bytes:
+    """Writes an error response; `raw_id` is echoed as it was spelled, `b"null"` when it is unknown."""
+    error: dict[str, object] = {"code": code, "message": message}
+    if data is not msgspec.UNSET:
+        error["data"] = data
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (raw_id, msgspec.json.encode(error))

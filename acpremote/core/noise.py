@@ -1,0 +1,52 @@
+"""What an agent writes beside its messages, and the messages that are buried in it.
+
+Agents print banners and log lines to standard output; some set the terminal's title in front of a valid
+reply; a few answer with arrays. Only whole messages reach the client.
+"""
+
+from __future__ import annotations
+
+import re
+
+from . import scan
+from .envelope import Envelope, InvalidFrame, peek
+
+__all__ = ["is_utf8", "preview", "salvage"]
+
+_ESCAPES = re.compile(
+    rb"(?:\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
+    rb"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and other strings: titles, links
+    rb"|\x1b[ -/]*[0-~]"
+    rb"|[\x00-\x09\x0b-\x1f\x7f ])+"
+)
+PREVIEW_BYTES = 32
+
+
+def is_utf8(frame: bytes) -> bool:
+    """Whether the bytes are UTF-8. `isascii` first: it is several times faster and nearly always enough."""
+    if frame.isascii():
+        return True
+    try:
+        frame.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def salvage(line: bytes) -> list[tuple[bytes, Envelope]]:
+    """Finds the messages in a line that is not one: behind escape sequences, or as members of an array."""
+    escapes = _ESCAPES.match(line)
+    if escapes is not None:
+        line = line[escapes.end() :]
+    try:
+        candidates = scan.array_members(line) if line.startswith(b"[") else [line]
+        found = [(candidate, peek(candidate)) for candidate in candidates]
+    except (InvalidFrame, ValueError):
+        return []
+    return [] if any(envelope.is_noise for _, envelope in found) else found
+
+
+def preview(line: bytes) -> str:
+    """Shows the start of a line in hexadecimal: enough to recognise it, too little to leak content."""
+    more = "…" if len(line) > PREVIEW_BYTES else ""
+    return f"{len(line)} bytes: {line[:PREVIEW_BYTES].hex(' ')}{more}"

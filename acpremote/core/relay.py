@@ -1,0 +1,267 @@
+"""The link's state machine: events in, commands out. No I/O, no clock.
+
+It owns the tables of open requests and the order of leave-taking: before a link finishes, every request
+that was passed on and not answered is answered with an error.
+
+    OPEN ── client closed (a mirror's stdin) ──► DRAINING ── last reply, or time is up ──► FINISHED
+      └──── agent closed, client closed, stopped ──────────────────────────────────────────►┘
+
+An event is a method call; it returns commands, which the caller performs in order:
+`Send` and `Note` at any time, `Drain` once at most (start the drain timer), `Finish` once, last.
+After `Finish` every event returns nothing. `pump.py` performs the commands; read it next.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..ending import Ending, EndingKind
+from . import noise
+from .envelope import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    REQUEST_LOST,
+    Envelope,
+    InvalidFrame,
+    Kind,
+    error_frame,
+    peek,
+)
+from .policy import PASS, Policy
+from .side import Side
+
+__all__ = ["Command", "Drain", "Finish", "Note", "Relay", "Send"]
+
+MAX_OPEN_REQUESTS = 100_000
+"""Requests that one side may have open at once; further ones are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send these frames to that side."""
+
+    side: Side
+    frames: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Tell the operator; the text holds no message content."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Start the drain timer: the client will send nothing more, its replies are still to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Close both channels with this ending. Nothing follows."""
+
+    ending: Ending
+
+
+Command: TypeAlias = Send | Note | Drain | Finish
+
+
+class _State(enum.Enum):
+    OPEN = enum.auto()
+    DRAINING = enum.auto()
+    FINISHED = enum.auto()
+
+
+class Relay:
+    """Decides what happens to every frame of one link."""
+
+    def __init__(self, *, policy: Policy = PASS, drains: bool = False) -> None:
+        """`drains`: the client can still be written to after it closed its input (a stdin at its end)."""
+        self._policy = policy
+        self._drains = drains
+        self._state = _State.OPEN
+        self._open: dict[Side, dict[object, list[bytes]]] = {Side.CLIENT: {}, Side.AGENT: {}}
+        self.frames = {Side.CLIENT: 0, Side.AGENT: 0}
+        """Frames received from each side, noise included."""
+
+    @property
+    def open_requests(self) -> int:
+        """How many requests of the client wait for an answer."""
+        return len(self._open[Side.CLIENT])
+
+    def frames_received(self, side: Side, frames: list[bytes]) -> list[Command]:
+        """Takes a batch in; the usual answer is one `Send` of the same frames to the other side."""
+        if self._state is _State.FINISHED:
+            return []
+        self.frames[side] += len(frames)
+        passed: list[bytes] = []
+        others: list[Command] = []
+        for frame in frames:
+            if not noise.is_utf8(frame):
+                self._not_utf8(side, frame, others)
+                continue
+            try:
+                envelope = peek(frame)
+            except InvalidFrame as error:
+                self._invalid(side, frame, error, passed, others)
+                continue
+            self._judge(side, frame, envelope, passed, others)
+        commands: list[Command] = [Send(side.other, passed), *others] if passed else others
+        if self._state is _State.DRAINING and not self._open[Side.CLIENT]:
+            commands += self._finish(Ending(EndingKind.DONE, "the client left and everything was answered"))
+        return commands
+
+    def _judge(
+        self, side: Side, frame: bytes, envelope: Envelope, passed: list[bytes], others: list[Command]
+    ) -> None:
+        kind = envelope.kind
+        if kind is None:
+            self._no_message(side, frame, envelope, passed, others)
+            return
+        if kind is not Kind.RESPONSE:
+            raw_method = bytes(envelope.method)
+            if side is Side.CLIENT and not raw_method.startswith(b'"'):
+                self._refuse(side, b"null", INVALID_REQUEST, "the method is not a string", others)
+                return
+            if self._policy.concerns(raw_method):
+                verdict = self._policy.judge(side, frame, envelope)
+                if verdict.note is not None:
+                    others.append(Note(verdict.note))
+                if verdict.answer is not None:
+                    others.append(Send(side, [verdict.answer]))
+                if verdict.forward is None:
+                    return
+                frame = verdict.forward
+        if kind is Kind.REQUEST and not self._register(side, envelope, others):
+            return
+        if kind is Kind.RESPONSE:
+            self._settle(side, envelope)
+        passed.append(frame)
+
+    def _register(self, side: Side, envelope: Envelope, others: list[Command]) -> bool:
+        table = self._open[side]
+        raw = bytes(envelope.id)
+        if side is Side.AGENT and self._state is _State.DRAINING:
+            self._refuse(side, raw, REQUEST_LOST, "the client has gone", others)
+            return False
+        if len(table) >= MAX_OPEN_REQUESTS:
+            self._refuse(side, raw, REQUEST_LOST, f"{MAX_OPEN_REQUESTS} requests are open already", others)
+            return False
+        table.setdefault(envelope.key, []).append(raw)
+        return True
+
+    def _settle(self, side: Side, envelope: Envelope) -> None:
+        """A response from `side` answers the oldest request of the other side with this id, if there is one."""
+        table = self._open[side.other]
+        waiting = table.get(envelope.key)
+        if waiting is None:
+            return
+        waiting.pop(0)
+        if not waiting:
+            del table[envelope.key]
+
+    def _refuse(self, side: Side, raw_id: bytes, code: int, message: str, others: list[Command]) -> None:
+        others.append(Send(side, [error_frame(raw_id, code, message)]))
+
+    def _not_utf8(self, side: Side, frame: bytes, others: list[Command]) -> None:
+        if side is Side.CLIENT:
+            self._refuse(side, b"null", PARSE_ERROR, "the message is not UTF-8", others)
+        else:
+            others.append(Note(f"the agent wrote a line that is not UTF-8, dropped ({noise.preview(frame)})"))
+
+    def _invalid(
+        self, side: Side, frame: bytes, error: InvalidFrame, passed: list[bytes], others: list[Command]
+    ) -> None:
+        if side is Side.CLIENT:
+            self._refuse(side, b"null", error.code, str(error), others)
+            return
+        found = noise.salvage(frame)
+        for member, envelope in found:
+            self._judge(side, member, envelope, passed, others)
+        if not found:
+            others.append(
+                Note(f"the agent wrote a line that is no message, dropped ({noise.preview(frame)})")
+            )
+
+    def _no_message(
+        self, side: Side, frame: bytes, envelope: Envelope, passed: list[bytes], others: list[Command]
+    ) -> None:
+        """A JSON object without method, result and error."""
+        if side is Side.CLIENT:
+            self._refuse(side, b"null", INVALID_REQUEST, "the object is no JSON-RPC message", others)
+        elif envelope.is_noise:
+            others.append(
+                Note(f"the agent wrote a line that is no message, dropped ({noise.preview(frame)})")
+            )
+        else:
+            passed.append(frame)
+
+    def side_closed(self, side: Side, ending: Ending) -> list[Command]:
+        """Takes in that no frame will come from `side` any more."""
+        if self._state is not _State.OPEN and (self._state is _State.FINISHED or side is Side.CLIENT):
+            return []
+        if side is Side.AGENT:
+            return self._finish(self._with_unanswered(ending))
+        if not self._drains or not self._open[Side.CLIENT]:
+            return self._finish(ending)
+        self._state = _State.DRAINING
+        return [*self._settle_all(Side.AGENT, Ending(EndingKind.CLIENT_LEFT, "the client has gone")), Drain()]
+
+    def undeliverable(self, side: Side, frames: Sequence[bytes], ending: Ending) -> list[Command]:
+        """Takes in that frames could not be sent to `side`.
+
+        An agent that closed its input may still say something and tell its exit status: only the requests
+        that it never got are answered now. Every other failure to deliver finishes the link.
+        """
+        if self._state is _State.FINISHED:
+            return []
+        if side is Side.CLIENT or ending.kind is EndingKind.STALLED:
+            return self.stopped(ending)
+        lost: list[bytes] = []
+        for frame in frames:
+            envelope = peek(frame)
+            if envelope.kind is Kind.REQUEST and envelope.key in self._open[Side.CLIENT]:
+                self._settle(Side.AGENT, envelope)
+                lost.append(_lost(bytes(envelope.id), ending))
+        return [Send(Side.CLIENT, lost)] if lost else []
+
+    def stopped(self, ending: Ending) -> list[Command]:
+        """Takes in that the link must end now: a shutdown, a stall, the drain timer."""
+        if self._state is _State.FINISHED:
+            return []
+        if self._state is _State.DRAINING:
+            ending = self._with_unanswered(ending)
+        return self._finish(ending)
+
+    def _with_unanswered(self, ending: Ending) -> Ending:
+        count = len(self._open[Side.CLIENT])
+        if not count or not ending.is_orderly:
+            return ending
+        what = "1 request was" if count == 1 else f"{count} requests were"
+        return Ending(EndingKind.UNANSWERED, f"{ending}; {what} left unanswered", ending.status)
+
+    def _finish(self, ending: Ending) -> list[Command]:
+        self._state = _State.FINISHED
+        gone = ending
+        if ending.kind is EndingKind.CLIENT_LEFT:
+            gone = Ending(EndingKind.CLIENT_LEFT, "the client has gone")
+        return [
+            *self._settle_all(Side.CLIENT, gone),
+            *self._settle_all(Side.AGENT, gone),
+            Finish(ending),
+        ]
+
+    def _settle_all(self, side: Side, ending: Ending) -> list[Command]:
+        """Answers every open request of `side` with an error."""
+        table = self._open[side]
+        frames = [_lost(raw, ending) for waiting in table.values() for raw in waiting]
+        table.clear()
+        return [Send(side, frames)] if frames else []
+
+
+def _lost(raw_id: bytes, ending: Ending) -> bytes:
+    data = {"ending": ending.kind.value, "status": ending.status}
+    return error_frame(raw_id, REQUEST_LOST, f"no answer will come: {ending}", data)
