@@ -10,6 +10,7 @@
     ├── ListenError            the address cannot be listened on
     └── AgentStartError        the agent's command could not be started
 
+`elicitation.py` adds its own beside them.
 Errors of libraries are translated into these in the module that calls the library.
 """
 

@@ -8,8 +8,11 @@ import sys
 import acpremote
 
 NAMES = """
-AcpRemoteError AgentStartError ChannelClosed ConfigError ConnectError ConnectRefused Ending EndingKind
-ExitStatus ListenError LocalProtocolError RemoteProtocolError
+AcpRemoteError AcpSessionContext AgentStartError ChannelClosed ChoiceElicitationAccepted
+ChoiceElicitationCancelled ChoiceElicitationDeclined ConfigError ConnectError ConnectRefused
+ElicitationChoice ElicitationUnsupportedError Ending EndingKind ExitStatus
+InvalidElicitationFallbackError InvalidElicitationResponseError ListenError LocalProtocolError
+RemoteProtocolError
 """.split()
 
 
