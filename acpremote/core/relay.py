@@ -154,7 +154,7 @@ class Relay:
         return True
 
     def _settle(self, side: Side, envelope: Envelope) -> None:
-        """A response from `side` answers the oldest request of the other side with this id, if there is one."""
+        """A response from `side` answers the oldest open request of the other side with its id, if any."""
         table = self._open[side.other]
         waiting = table.get(envelope.key)
         if waiting is None:
