@@ -16,6 +16,7 @@ _MODULE_OF = {
     "ChoiceElicitationAccepted": "elicitation",
     "ChoiceElicitationCancelled": "elicitation",
     "ChoiceElicitationDeclined": "elicitation",
+    "ChoiceListComponent": "components",
     "ConfigError": "errors",
     "ConnectError": "errors",
     "ConnectRefused": "errors",
@@ -29,6 +30,12 @@ _MODULE_OF = {
     "ListenError": "errors",
     "LocalProtocolError": "errors",
     "RemoteProtocolError": "errors",
+    "Resolved": "components",
+    "Unresolved": "components",
+    "define_component_manifest": "components",
+    "format_fallback": "components",
+    "resolve_component_frame": "components",
+    "select_choice": "components",
 }
 
 __all__ = sorted(_MODULE_OF)
