@@ -11,6 +11,7 @@ import importlib
 _MODULE_OF = {
     "AcpRemoteError": "errors",
     "AcpSessionContext": "elicitation",
+    "ActionRegistry": "components",
     "AgentStartError": "errors",
     "ChannelClosed": "errors",
     "ChoiceElicitationAccepted": "elicitation",
@@ -32,6 +33,7 @@ _MODULE_OF = {
     "RemoteProtocolError": "errors",
     "Resolved": "components",
     "Unresolved": "components",
+    "create_action_confirmation": "components",
     "define_component_manifest": "components",
     "format_fallback": "components",
     "resolve_component_frame": "components",

@@ -13,8 +13,8 @@ ChoiceElicitationCancelled ChoiceElicitationDeclined ConfigError ConnectError Co
 ElicitationChoice ElicitationUnsupportedError Ending EndingKind ExitStatus
 InvalidElicitationFallbackError InvalidElicitationResponseError ListenError LocalProtocolError
 RemoteProtocolError
-ChoiceListComponent Resolved Unresolved define_component_manifest format_fallback resolve_component_frame
-select_choice
+ActionRegistry ChoiceListComponent Resolved Unresolved create_action_confirmation define_component_manifest
+format_fallback resolve_component_frame select_choice
 """.split()
 
 

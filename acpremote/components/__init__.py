@@ -7,6 +7,7 @@ neither is imported here.
 
 from __future__ import annotations
 
+from .actions import Action, ActionRefusal, ActionRefusedError, ActionRegistry, NoArguments
 from .choicelist import (
     Choice,
     ChoiceAction,
@@ -14,6 +15,14 @@ from .choicelist import (
     InvalidPropsError,
     choice_list_frame,
     select_choice,
+)
+from .confirmation import (
+    ActionConfirmation,
+    ActionHandle,
+    ActionOutcome,
+    ActionPhase,
+    ActionStatus,
+    create_action_confirmation,
 )
 from .frames import (
     Diagnostic,
@@ -38,14 +47,29 @@ from .manifest import (
     define_component_manifest,
     resolve_component_frame,
 )
+from .shell import ComponentShell, SelectionResult
+from .submission import UNAVAILABLE, ChoiceReservation, ChoiceSubmissions
 
 __all__ = [
+    "UNAVAILABLE",
+    "Action",
+    "ActionConfirmation",
+    "ActionHandle",
+    "ActionOutcome",
+    "ActionPhase",
+    "ActionRefusal",
+    "ActionRefusedError",
+    "ActionRegistry",
+    "ActionStatus",
     "Choice",
     "ChoiceAction",
     "ChoiceListComponent",
     "ChoiceListProps",
+    "ChoiceReservation",
+    "ChoiceSubmissions",
     "ComponentDefinition",
     "ComponentManifest",
+    "ComponentShell",
     "Diagnostic",
     "DiagnosticCode",
     "EventDefinition",
@@ -53,11 +77,14 @@ __all__ = [
     "InteractionEvent",
     "InvalidFrameError",
     "InvalidPropsError",
+    "NoArguments",
     "RenderFrame",
     "Resolved",
     "SelectionEvent",
+    "SelectionResult",
     "Unresolved",
     "choice_list_frame",
+    "create_action_confirmation",
     "create_component_interaction",
     "decode_component_event",
     "decode_component_frame",
