@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
 import pytest
-from acp import Agent, Client, RequestError, connect_to_agent, helpers, schema, spawn_agent_process
-from acp.core import AgentSideConnection
+from acp import Client, RequestError, helpers, schema, spawn_agent_process
 
 from acpremote.components import (
     ChoiceListComponent,
@@ -24,9 +19,10 @@ from acpremote.components import (
     define_component_manifest,
     resolve_component_frame,
 )
-from acpremote.demo import SHOWS, DemoAgent
+from acpremote.demo import SHOWS
 
-from .recording_client import FORMS, FORMS_AND_URLS, NOTHING, RecordingClient, accept, decline, pick
+from .recording_client import FORMS, NOTHING, RecordingClient, accept, decline, pick
+from .talking import talking_to_demo
 
 pytestmark = pytest.mark.anyio
 
@@ -34,43 +30,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-class Conversation:
-    """One session with the demo agent."""
-
-    def __init__(self, agent: Agent, session_id: str) -> None:
-        self.agent = agent
-        self.session_id = session_id
-
-    async def say(self, text: str) -> schema.StopReason:
-        response = await self.agent.prompt(self.session_id, [helpers.text_block(text)])
-        return response.stop_reason
-
-
-@asynccontextmanager
-async def talking_to_demo(
-    client: RecordingClient,
-    capabilities: schema.ClientCapabilities = FORMS_AND_URLS,
-    *,
-    unstable: bool = True,
-    pause: float = 0,
-) -> AsyncIterator[Conversation]:
-    ours, theirs = socket.socketpair()
-    agent_reader, agent_writer = await asyncio.open_connection(sock=ours)
-    client_reader, client_writer = await asyncio.open_connection(sock=theirs)
-    agent = AgentSideConnection(cast(Agent, DemoAgent(pause=pause)), agent_writer, agent_reader)
-    connection = connect_to_agent(
-        cast(Client, client), client_writer, client_reader, use_unstable_protocol=unstable
-    )
-    async with agent, connection:
-        await connection.initialize(1, client_capabilities=capabilities)
-        session = await connection.new_session(cwd="/nowhere")
-        with anyio.fail_after(20):
-            yield Conversation(cast(Agent, connection), session.session_id)
-    for writer in (agent_writer, client_writer):
-        writer.close()
-        await writer.wait_closed()
 
 
 @pytest.mark.parametrize("text", ["", "  ", "what can you do", "?!"])
