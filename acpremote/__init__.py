@@ -7,6 +7,38 @@ which only relay frames never load the ACP SDK.
 from __future__ import annotations
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the same names, for type checkers and editors; a test keeps the two alike
+    from .components import ActionRegistry as ActionRegistry
+    from .components import ChoiceListComponent as ChoiceListComponent
+    from .components import Resolved as Resolved
+    from .components import Unresolved as Unresolved
+    from .components import create_action_confirmation as create_action_confirmation
+    from .components import define_component_manifest as define_component_manifest
+    from .components import format_fallback as format_fallback
+    from .components import resolve_component_frame as resolve_component_frame
+    from .components import select_choice as select_choice
+    from .elicitation import AcpSessionContext as AcpSessionContext
+    from .elicitation import ChoiceElicitationAccepted as ChoiceElicitationAccepted
+    from .elicitation import ChoiceElicitationCancelled as ChoiceElicitationCancelled
+    from .elicitation import ChoiceElicitationDeclined as ChoiceElicitationDeclined
+    from .elicitation import ElicitationChoice as ElicitationChoice
+    from .elicitation import ElicitationUnsupportedError as ElicitationUnsupportedError
+    from .elicitation import InvalidElicitationFallbackError as InvalidElicitationFallbackError
+    from .elicitation import InvalidElicitationResponseError as InvalidElicitationResponseError
+    from .ending import Ending as Ending
+    from .ending import EndingKind as EndingKind
+    from .ending import ExitStatus as ExitStatus
+    from .errors import AcpRemoteError as AcpRemoteError
+    from .errors import AgentStartError as AgentStartError
+    from .errors import ChannelClosed as ChannelClosed
+    from .errors import ConfigError as ConfigError
+    from .errors import ConnectError as ConnectError
+    from .errors import ConnectRefused as ConnectRefused
+    from .errors import ListenError as ListenError
+    from .errors import LocalProtocolError as LocalProtocolError
+    from .errors import RemoteProtocolError as RemoteProtocolError
 
 _MODULE_OF = {
     "AcpRemoteError": "errors",

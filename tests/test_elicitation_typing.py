@@ -13,6 +13,7 @@ import pytest
 from acp.interfaces import Client
 from acp.schema import ClientCapabilities
 
+import acpremote
 from acpremote.elicitation import (
     AcpSessionContext,
     ChoiceElicitationAccepted,
@@ -108,3 +109,8 @@ async def test_none_among_the_values_is_part_of_the_type() -> None:
 
 async def test_unknown_modes_are_refused_by_the_checker() -> None:
     assert not session().supports_elicitation("audio")  # type: ignore[arg-type]
+
+
+def test_the_names_have_their_types_at_the_package_root_too() -> None:
+    choice = acpremote.ElicitationChoice(value=Target.PREVIEW, label="Preview")
+    assert_type(choice, ElicitationChoice[Target])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import acpremote
 
@@ -26,6 +28,18 @@ def test_every_public_name_can_be_imported() -> None:
     for name in acpremote.__all__:
         value = getattr(acpremote, name)
         assert getattr(value, "__name__", name) == name  # a constant has no name of its own
+
+
+def test_type_checkers_see_the_same_names_from_the_same_modules() -> None:
+    tree = ast.parse(Path(acpremote.__file__).read_text())
+    (checked,) = [
+        node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    seen: dict[str | None, str | None] = {}
+    for node in checked.body:
+        assert isinstance(node, ast.ImportFrom)
+        seen |= {alias.asname: node.module for alias in node.names if alias.name == alias.asname}
+    assert seen == acpremote._MODULE_OF
 
 
 def test_importing_the_package_does_not_import_the_acp_sdk() -> None:
