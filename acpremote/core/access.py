@@ -16,7 +16,7 @@ knows (the peer's user, free places) comes in as `Circumstances`.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from .authority import BoundTo, normalize_origin, parse_authority, parse_origin
@@ -84,7 +84,7 @@ class RequestHead:
 class Rules:
     """What the server's owner decided; fixed while it listens.
 
-    `token` is None where none is asked for. `console_paths` are the paths of the console's files, empty
+    `token` is None where none is asked for. `console` says which paths are pages of the console, none
     where it is off. `link` says whether the server speaks `acpremote.link.v1`.
     """
 
@@ -95,7 +95,7 @@ class Rules:
     bound_to: BoundTo = field(default_factory=BoundTo)
     allowed_hosts: frozenset[str] = frozenset()
     allowed_origins: frozenset[str] = frozenset()
-    console_paths: frozenset[str] = frozenset()
+    console: Callable[[str], bool] = lambda path: False
     link: bool = True
 
     @property
@@ -178,7 +178,7 @@ def _route(request: RequestHead, rules: Rules) -> Route | None:
         return Route.LINK
     if path == rules.mount_path:
         return Route.LINK if request.wants_websocket else Route.METADATA
-    return Route.CONSOLE if path in rules.console_paths else None
+    return Route.CONSOLE if rules.console(path) else None
 
 
 def _check_sender(request: RequestHead, rules: Rules, now: Circumstances) -> Refusal | None:

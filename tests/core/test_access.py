@@ -13,7 +13,7 @@ from acpremote.core.authority import BoundTo, normalize_origin
 from acpremote.core.credentials import is_token_text, token_subprotocol
 
 TOKEN = "s3cret-token"
-LOOPBACK = Rules(bound_to=BoundTo.of("127.0.0.1"), console_paths=frozenset({"/", "/console.js"}))
+LOOPBACK = Rules(bound_to=BoundTo.of("127.0.0.1"), console=lambda path: path in ("/", "/console.js"))
 SECURED = replace(LOOPBACK, token=TOKEN.encode())
 UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade"}
 IDLE = Circumstances()
@@ -84,12 +84,12 @@ def test_any_other_path_is_404_whatever_else_is_wrong(target: str) -> None:
 
 
 def test_without_a_console_the_root_is_404() -> None:
-    assert status(head("/", upgrade=False), replace(LOOPBACK, console_paths=frozenset())) == 404
+    assert status(head("/", upgrade=False), replace(LOOPBACK, console=lambda path: False)) == 404
 
 
 @pytest.mark.parametrize("target", ["/", "/ws"])
 def test_a_server_mounted_at_the_root_serves_links_there(target: str) -> None:
-    rules = replace(LOOPBACK, mount_path="/", console_paths=frozenset())
+    rules = replace(LOOPBACK, mount_path="/", console=lambda path: False)
     assert status(head(target), rules) == 101
     assert status(head("/", upgrade=False), rules) == 200
     assert status(head("/healthz", upgrade=False), rules) == 200
