@@ -23,6 +23,7 @@ __all__ = [
     "InvalidFrame",
     "Kind",
     "error_frame",
+    "is_json",
     "peek",
 ]
 
@@ -123,6 +124,15 @@ def _peek_slowly(frame: bytes) -> Envelope:
         raise InvalidFrame(f"the message is not JSON: {error}", PARSE_ERROR) from None
     found = {scan.unescape(key): Raw(frame[start:end]) for key, start, end in members}
     return Envelope(**{name: found[name] for name in Envelope.__struct_fields__ if name in found})
+
+
+def is_json(data: bytes) -> bool:
+    """Whether the data, whose UTF-8 must have been checked, is one JSON value."""
+    try:
+        peek(data)
+    except InvalidFrame as error:
+        return error.code == INVALID_REQUEST
+    return True
 
 
 def error_frame(raw_id: bytes, code: int, message: str, data: object = msgspec.UNSET) -> bytes:

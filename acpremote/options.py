@@ -1,0 +1,156 @@
+"""Every option, its default and its limits, validated once at construction.
+
+`TransportOptions` holds what both ends of a connection share, `ServerOptions` what a server adds,
+`CommandOptions` how an agent's process is run. Sizes are in bytes, times in seconds.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn, get_args
+
+from .errors import ConfigError
+
+__all__ = ["CommandOptions", "HostOwnership", "ServerOptions", "StderrMode", "TransportOptions"]
+
+HostOwnership = Literal["client_passthrough", "remote"]
+StderrMode = Literal["inherit", "discard"]
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+def _reject(options: object, name: str, value: object, allowed: str) -> NoReturn:
+    raise ConfigError(f"{type(options).__name__}.{name} is {value!r}; allowed: {allowed}")
+
+
+def _check_integer(options: object, name: str, low: int, high: int) -> None:
+    value = getattr(options, name)
+    if type(value) is not int or not low <= value <= high:
+        _reject(options, name, value, f"a whole number from {low} to {high}")
+
+
+def _check_seconds(options: object, name: str, low: float, high: float = 365 * 86400) -> None:
+    value = getattr(options, name)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or not low <= value <= high:
+        _reject(options, name, value, f"a number of seconds from {low} to {high}")
+
+
+def _check_choice(options: object, name: str, allowed: Sequence[object]) -> None:
+    value = getattr(options, name)
+    if value not in allowed:
+        _reject(options, name, value, ", ".join(map(repr, allowed)))
+
+
+def _check_flag(options: object, name: str) -> None:
+    if not isinstance(getattr(options, name), bool):
+        _reject(options, name, getattr(options, name), "True, False")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportOptions:
+    """Limits, timeouts and policies of a connection.
+
+    Raises:
+        ConfigError: a value is not allowed; the message names the field, the value and what is allowed.
+    """
+
+    max_size: int = 64 * MIB
+    """Longest frame, in both directions, on the WebSocket and on stdio alike."""
+    open_timeout: float = 10
+    """Time for the connection and its opening handshake."""
+    ping_interval: float = 20
+    """Time between pings; 0 turns pings off."""
+    ping_timeout: float = 20
+    """A peer that shows no life for `ping_interval` + `ping_timeout` is dead."""
+    close_timeout: float = 10
+    """Time for the closing handshake."""
+    stall_timeout: float = 60
+    """A peer that takes nothing of what waits for it for so long is given up."""
+    window: int = 16 * MIB
+    """Unacknowledged bytes allowed on the acpremote link; bytes received and not yet passed on otherwise."""
+    grace: float = 3600
+    """How long a link outlives its connection; 0 turns resume off."""
+    connect_timeout: float = 30
+    """Time for all tries of the first connection together."""
+    drain_timeout: float = 10
+    """Time for open replies after the client's input ended."""
+    reconnect: bool = True
+    """Whether a connection that fails is tried again."""
+    compression: Literal["deflate"] | None = None
+    """Per-message compression; None is faster on all but slow networks."""
+    host_ownership: HostOwnership = "client_passthrough"
+    """Whose files and terminals the agent works on; `"remote"` means its own machine's."""
+    use_unstable_protocol: bool = False
+    """Whether the receiving routes of the unstable protocol (`elicitation/*`) are registered."""
+
+    def __post_init__(self) -> None:
+        _check_integer(self, "max_size", 1 * KIB, 2 * GIB - 1)
+        _check_integer(self, "window", 64 * KIB, 1 * GIB)
+        for name in ("open_timeout", "close_timeout", "stall_timeout"):
+            _check_seconds(self, name, 0.01)
+        for name in ("ping_interval", "ping_timeout", "grace", "connect_timeout", "drain_timeout"):
+            _check_seconds(self, name, 0)
+        _check_choice(self, "compression", (None, "deflate"))
+        _check_choice(self, "host_ownership", get_args(HostOwnership))
+        _check_flag(self, "reconnect")
+        _check_flag(self, "use_unstable_protocol")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """What a server adds to its transport.
+
+    Raises:
+        ConfigError: a value is not allowed.
+    """
+
+    transport: TransportOptions = field(default_factory=TransportOptions)
+    max_connections: int = 1000
+    """Links at once, detached ones included; further connections get 503."""
+    shutdown_timeout: float = 8
+    """Time for everything to end after a stop was asked for."""
+
+    def __post_init__(self) -> None:
+        transport: object = self.transport
+        if not isinstance(transport, TransportOptions):
+            _reject(self, "transport", transport, "a TransportOptions")
+        _check_integer(self, "max_connections", 1, 1_000_000)
+        _check_seconds(self, "shutdown_timeout", 0.1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOptions:
+    """How an agent's process is run.
+
+    Raises:
+        ConfigError: the command is empty, or a value is not allowed.
+    """
+
+    command: Sequence[str]
+    """Program and arguments, passed as they are; no shell."""
+    cwd: str | os.PathLike[str] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables added to the inherited environment."""
+    stderr_mode: StderrMode = "inherit"
+    """Whether the agent's standard error is shown in our log; its tail is kept for a failure either way."""
+    terminate_timeout: float = 2
+    """Time the agent has to leave after its input was closed, and again after SIGTERM."""
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.command, (str, bytes))
+            or not self.command
+            or not all(isinstance(word, str) and "\0" not in word for word in self.command)
+        ):
+            _reject(self, "command", self.command, "a sequence of words, the first one the program")
+        for name, value in self.env.items():
+            if not name or "=" in name or "\0" in name + value:
+                _reject(self, "env", name, "names without '=' and NUL")
+        _check_choice(self, "stderr_mode", get_args(StderrMode))
+        _check_seconds(self, "terminate_timeout", 0)

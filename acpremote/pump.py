@@ -1,0 +1,156 @@
+"""Runs one link: joins a client's channel to an agent's. The file to read first.
+
+    client channel ──receive──► relay.frames_received(CLIENT, …) ──commands──► agent channel.send
+    agent channel  ──receive──► relay.frames_received(AGENT, …)  ──commands──► client channel.send
+
+Two loops, one a side. Each receives a batch, gives it to the relay, performs the commands and only then
+receives again: that is the back-pressure, and there is no other buffer. What a frame means, who must be
+answered and when the link is over is decided in `core/relay.py`; this module performs it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import MutableMapping, Sequence
+from typing import Any, assert_never
+
+import anyio
+
+from .core.relay import Command, Drain, Finish, Note, Relay, Send
+from .core.side import Side
+from .ending import Ending, EndingKind
+from .errors import AcpRemoteError, ChannelClosed
+from .transport.channel import Channel
+
+__all__ = ["Link"]
+
+logger = logging.getLogger(__name__)
+
+LAST_SEND = 1.0
+"""Seconds that the last frames of a link may wait for room; they are queued either way."""
+
+NOTES_PER_MINUTE = 10
+
+
+class Link:
+    """One client channel joined to one agent channel."""
+
+    def __init__(
+        self, link_id: str, client: Channel, agent: Channel, relay: Relay, *, drain_timeout: float = 10
+    ) -> None:
+        """`drain_timeout`: seconds that open replies may take after the client's input ended."""
+        self.id = link_id
+        self.relay = relay
+        self._channels = {Side.CLIENT: client, Side.AGENT: agent}
+        self._drain_timeout = drain_timeout
+        self._stop = anyio.Event()
+        self._stop_ending = Ending(EndingKind.SHUTDOWN, "the relay is shutting down")
+        self._finished = anyio.Event()
+        self._ending = Ending(EndingKind.INTERNAL, "the link was cancelled")
+        self._draining = anyio.Event()
+        self._notes = _NoteLimit()
+        self.log = _LinkLog(logger, {"link": link_id})
+
+    def stop(self, ending: Ending) -> None:
+        """Asks the link to end: open requests are answered, then both channels close. Idempotent."""
+        self._stop_ending = ending
+        self._stop.set()
+
+    async def run(self) -> Ending:
+        """Relays until the link is over, closes both channels and returns why. Cancellation closes them too."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._relay_from, Side.CLIENT)
+                tasks.start_soon(self._relay_from, Side.AGENT)
+                tasks.start_soon(self._wait_stop)
+                tasks.start_soon(self._wait_drained)
+                await self._finished.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._close()
+        return self._ending
+
+    async def _relay_from(self, side: Side) -> None:
+        channel, relay = self._channels[side], self.relay
+        while True:
+            try:
+                frames = await channel.receive()
+            except ChannelClosed as closed:
+                await self._perform(relay.side_closed(side, closed.ending))
+                return
+            except AcpRemoteError as error:
+                await self._perform(relay.side_closed(side, Ending(EndingKind.AGENT_FAILED, str(error))))
+                return
+            await self._perform(relay.frames_received(side, frames))
+
+    async def _perform(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            match command:
+                case Send(side, frames):
+                    await self._send(side, frames, is_last=isinstance(commands[-1], Finish))
+                case Note(text):
+                    self._note(text)
+                case Drain():
+                    self._draining.set()
+                case Finish(ending):
+                    self._ending = ending
+                    self._finished.set()
+                case _:
+                    assert_never(command)
+
+    async def _send(self, side: Side, frames: Sequence[bytes], *, is_last: bool) -> None:
+        try:
+            if is_last:
+                with anyio.move_on_after(LAST_SEND):
+                    await self._channels[side].send(frames)
+            else:
+                await self._channels[side].send(frames)
+        except ChannelClosed as closed:
+            await self._perform(self.relay.undeliverable(side, frames, closed.ending))
+        except AcpRemoteError as error:  # an agent that could not be started
+            await self._perform(self.relay.side_closed(side, Ending(EndingKind.AGENT_FAILED, str(error))))
+
+    async def _wait_stop(self) -> None:
+        await self._stop.wait()
+        await self._perform(self.relay.stopped(self._stop_ending))
+
+    async def _wait_drained(self) -> None:
+        await self._draining.wait()
+        await anyio.sleep(self._drain_timeout)
+        await self._perform(self.relay.stopped(Ending(EndingKind.CLIENT_LEFT, "the client has gone")))
+
+    def _note(self, text: str) -> None:
+        if self._notes.allows():
+            self.log.warning("%s", text)
+
+    async def _close(self) -> None:
+        ending = self._ending
+        async with anyio.create_task_group() as tasks:
+            for channel in self._channels.values():
+                tasks.start_soon(channel.aclose, ending)
+
+
+class _NoteLimit:
+    """Lets ten notes a minute through, so that a chatty agent cannot fill the log."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._since = float("-inf")
+
+    def allows(self) -> bool:
+        now = time.monotonic()
+        if now - self._since > 60:
+            self._count, self._since = 0, now
+        self._count += 1
+        return self._count <= NOTES_PER_MINUTE
+
+
+class _LinkLog(logging.LoggerAdapter[logging.Logger]):
+    """Puts the link id in front of every message and on every record."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        assert self.extra is not None
+        kwargs["extra"] = dict(self.extra)
+        return f"link {self.extra['link']}: {msg}", kwargs

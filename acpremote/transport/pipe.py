@@ -1,0 +1,194 @@
+"""Lines over a pair of pipes: the reading and the writing half that `process.py` and `stdio.py` share.
+
+Both halves are event-loop protocols, so that one read of the pipe becomes one batch and a write costs no
+task. Buffers are bounded in bytes: a full inbox pauses reading, a full write buffer makes `send` wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import cast
+
+import anyio
+
+from ..core.envelope import is_json
+from ..core.frame import LineSplitter
+from ..core.noise import is_utf8
+from ..ending import Ending, EndingKind
+from ..errors import ChannelClosed
+
+__all__ = ["LineReader", "LineWriter"]
+
+READ_HIGH_WATER = 1024 * 1024
+"""Bytes of frames that may wait to be received before reading pauses."""
+
+WRITE_HIGH_WATER = 1024 * 1024
+"""Bytes that may wait to be written before `send` waits."""
+
+
+class LineReader(asyncio.Protocol):
+    """Receives frames, one a line."""
+
+    def __init__(self, who: str, max_size: int) -> None:
+        """`who` names the writer in messages for people; `max_size` is the longest frame in bytes."""
+        self._who = who
+        self._max_size = max_size
+        self._splitter = LineSplitter(max_size)
+        self._frames: list[bytes] = []
+        self._size = 0
+        self._paused = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._transport: asyncio.ReadTransport | None = None
+        self.ending: Ending | None = None
+        self.bytes_received = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keeps the transport for pausing."""
+        self._transport = cast(asyncio.ReadTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Cuts what one read gave into frames."""
+        self.bytes_received += len(data)
+        frames = self._splitter.feed(data)
+        if frames:
+            self._frames += frames
+            self._size += len(data)
+        if self._splitter.overflowed:
+            self.end(
+                Ending(EndingKind.TOO_BIG, f"{self._who} wrote a line of more than {self._max_size} bytes")
+            )
+        elif self._size > READ_HIGH_WATER and not self._paused:
+            self._paused = True
+            self._reading(False)
+        self._wake()
+
+    def eof_received(self) -> None:
+        """Lets the transport close."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The writer has closed; an unterminated last line counts if it is a complete JSON object."""
+        if self.ending is None:
+            last = self._splitter.finish()
+            self._frames += [line for line in last if line[:1] == b"{" and is_utf8(line) and is_json(line)]
+            self.end(Ending(EndingKind.DONE, f"{self._who} closed its output"))
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether everything read was received: nothing waits here."""
+        return not self._frames and not self._paused
+
+    def end(self, ending: Ending) -> None:
+        """Stops reading. Frames that were completed can still be received. Idempotent."""
+        if self.ending is None:
+            self.ending = ending
+        if self._transport is not None:
+            self._transport.close()
+        self._wake()
+
+    def _reading(self, on: bool) -> None:
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            if on:
+                transport.resume_reading()
+            else:
+                transport.pause_reading()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def receive(self) -> list[bytes]:
+        """See `Channel.receive`."""
+        while not self._frames:
+            if self.ending is not None:
+                raise ChannelClosed(self.ending)
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        frames, self._frames, self._size = self._frames, [], 0
+        if self._paused:
+            self._paused = False
+            self._reading(True)
+        return frames
+
+
+class LineWriter(asyncio.BaseProtocol):
+    """Sends frames, one a line."""
+
+    def __init__(self, who: str, stall_timeout: float) -> None:
+        """`who` names the reader in messages for people; it is given up when it takes nothing so long."""
+        self._who = who
+        self._stall_timeout = stall_timeout
+        self._transport: asyncio.WriteTransport | None = None
+        self._paused = False
+        self._written = 0
+        self._room: asyncio.Future[None] | None = None
+        self.ending: Ending | None = None
+        self.closed = anyio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Sets the bound of the write buffer."""
+        self._transport = cast(asyncio.WriteTransport, transport)
+        self._transport.set_write_buffer_limits(WRITE_HIGH_WATER)
+
+    def pause_writing(self) -> None:
+        """The write buffer is over its bound."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """The write buffer is below its bound."""
+        self._paused = False
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The reader has closed."""
+        if self.ending is None:
+            self.ending = Ending(EndingKind.LOST, f"{self._who} closed its input")
+        self.closed.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    @property
+    def _delivered(self) -> int:
+        return self._written - (self._transport.get_write_buffer_size() if self._transport else 0)
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        """See `Channel.send`."""
+        if self.ending is not None or self._transport is None:
+            raise ChannelClosed(self.ending or Ending(EndingKind.LOST, f"{self._who} is not connected"))
+        data = b"\n".join((*frames, b""))
+        self._written += len(data)
+        self._transport.write(data)
+        while self._paused:
+            await self._wait_room()
+
+    async def _wait_room(self) -> None:
+        delivered = self._delivered
+        if self._room is None or self._room.done():
+            self._room = asyncio.get_running_loop().create_future()
+        with anyio.move_on_after(self._stall_timeout):
+            await asyncio.shield(self._room)
+        if self._paused and self.ending is None and self._delivered <= delivered:
+            self.ending = Ending(EndingKind.STALLED, f"{self._who} stopped reading")
+        if self.ending is not None:
+            raise ChannelClosed(self.ending)
+
+    async def finish(self, timeout: float) -> None:
+        """Writes what is queued, within `timeout` seconds, then closes. Idempotent."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._transport.set_write_buffer_limits(0)
+        with anyio.move_on_after(timeout):
+            while self._paused and self.ending is None:
+                await self._wait_room()
+        if self.ending is None:
+            self.ending = Ending(EndingKind.DONE, "closed by this side")
+        self.abort() if self._paused else self._transport.close()
+
+    def abort(self) -> None:
+        """Closes at once; what is queued is dropped."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,331 @@
+"""An agent's process and the channel over its pipes.
+
+The agent runs in a session of its own, so that one signal reaches it and what it started. Its exit is
+learned from a pidfd, never from the end of its pipes: a grandchild may hold those for its lifetime.
+
+    RUNNING ── it exits ───────────────► EXITED: TERM to what is left of its group, then KILL
+       └────── aclose(): close stdin, wait, TERM the group, wait, KILL the group ──► EXITED
+
+Every wait has a bound. Pipes are made here and not by the event loop's subprocess support, because uvloop
+gives the child sockets instead (`cat /dev/stdin` then fails in the child).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+import anyio
+
+from ..ending import Ending, EndingKind
+from ..errors import AgentStartError, ChannelClosed, ConfigError
+from ..options import CommandOptions
+from .guardian import Guardian
+from .pipe import LineReader, LineWriter
+
+__all__ = ["ProcessChannel", "check_command", "spawn"]
+
+logger = logging.getLogger(__name__)
+
+EXIT_WAIT = 1.0
+"""Seconds an agent has to exit after it closed its output."""
+
+QUIET = 0.25
+"""Seconds without output after which an exited agent's output counts as ended, though someone holds it."""
+
+KILL_WAIT = 1.0
+"""Seconds the system has to take a killed process away."""
+
+TAIL_LINES = 20
+LINE_LIMIT = 4096
+_GROUP_POLL = 0.01
+
+
+def check_command(options: CommandOptions) -> None:
+    """Makes sure that the command can be run, so that a mistake shows at start.
+
+    Raises:
+        ConfigError: the program or the working directory does not exist.
+    """
+    if options.cwd is not None and not os.path.isdir(options.cwd):
+        raise ConfigError(f"the agent's working directory does not exist: {os.fspath(options.cwd)}")
+    program = options.command[0]
+    search = options.env.get("PATH", os.environ.get("PATH", os.defpath))
+    path = os.path.join(options.cwd or "", program) if "/" in program else program
+    if shutil.which(path, path=search) is None:
+        raise ConfigError(f"command not found, or not executable: {program}")
+
+
+async def spawn(
+    options: CommandOptions,
+    *,
+    max_size: int,
+    stall_timeout: float,
+    guardian: Guardian | None = None,
+    secrets: Collection[str] = (),
+) -> ProcessChannel:
+    """Starts the agent.
+
+    `secrets` names environment variables that the agent must not inherit.
+
+    Raises:
+        AgentStartError: the command could not be started.
+    """
+    process, pipes = _start(options, _environment(secrets, options.env))
+    if guardian is not None:
+        guardian.watch(process.pid)
+    channel = ProcessChannel(process, options, max_size, stall_timeout, guardian)
+    await channel.connect(pipes.stdin, pipes.stdout, pipes.stderr)
+    return channel
+
+
+def _start(options: CommandOptions, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], _Pipes]:
+    """Starts the process; blocks for the millisecond that the system's vfork and exec take."""
+    child, ours = _Pipes(), _Pipes()
+    try:
+        child.stdin, ours.stdin = os.pipe()
+        ours.stdout, child.stdout = os.pipe()
+        ours.stderr, child.stderr = os.pipe()
+        process = subprocess.Popen(
+            options.command,
+            stdin=child.stdin,
+            stdout=child.stdout,
+            stderr=child.stderr,
+            cwd=options.cwd,
+            env=environment,
+            start_new_session=True,
+        )
+    except OSError as error:
+        ours.close()
+        reason = error.strerror or str(error)
+        raise AgentStartError(f"the agent could not be started: {options.command[0]}: {reason}") from error
+    finally:
+        child.close()
+    return process, ours
+
+
+class _Pipes:
+    """Three descriptors, closed together."""
+
+    def __init__(self) -> None:
+        self.stdin = self.stdout = self.stderr = -1
+
+    def close(self) -> None:
+        for descriptor in (self.stdin, self.stdout, self.stderr):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+class _StderrLog(asyncio.Protocol):
+    """Puts the agent's standard error into our log, line by line, and keeps its tail."""
+
+    def __init__(self, process_id: int, *, shown: bool) -> None:
+        self._process_id = process_id
+        self._shown = shown
+        self._rest = b""
+        self.tail: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
+
+    def data_received(self, data: bytes) -> None:
+        """Logs the lines that are complete."""
+        *lines, rest = (self._rest + data).split(b"\n")
+        # A line without end is logged in pieces, so that memory stays bounded.
+        while len(rest) >= LINE_LIMIT:
+            lines.append(rest[:LINE_LIMIT])
+            rest = rest[LINE_LIMIT:]
+        self._rest = rest
+        for line in lines:
+            self._log(line)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Logs what is left."""
+        if self._rest:
+            self._log(self._rest)
+
+    def _log(self, line: bytes) -> None:
+        text = line[:LINE_LIMIT].decode("utf-8", "replace").rstrip()
+        text = "".join(char if char.isprintable() else " " for char in text)
+        self.tail.append(text)
+        if self._shown:
+            logger.info("agent %d: %s", self._process_id, text)
+
+
+class ProcessChannel:
+    """A channel over an agent's pipes; made by `spawn`."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        options: CommandOptions,
+        max_size: int,
+        stall_timeout: float,
+        guardian: Guardian | None,
+    ) -> None:
+        self.pid = process.pid
+        self.status: int | None = None
+        """Exit status once the agent has exited, negative for a signal number."""
+        self.exited = anyio.Event()
+        self._process = process
+        self._timeout = options.terminate_timeout
+        self._guardian = guardian
+        self._stdout = LineReader("the agent", max_size)
+        self._stdin = LineWriter("the agent", stall_timeout)
+        self._stderr = _StderrLog(process.pid, shown=options.stderr_mode == "inherit")
+        self._loop = asyncio.get_running_loop()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._watch_exit()
+
+    async def connect(self, stdin: int, stdout: int, stderr: int) -> None:
+        """Hands our ends of the pipes to the event loop, which closes them."""
+        for descriptor in (stdin, stdout, stderr):
+            os.set_blocking(descriptor, False)
+        connect = self._loop.connect_read_pipe
+        await self._loop.connect_write_pipe(lambda: self._stdin, os.fdopen(stdin, "wb", 0))
+        await connect(lambda: self._stdout, os.fdopen(stdout, "rb", 0))
+        self._stderr_transport, _ = await connect(lambda: self._stderr, os.fdopen(stderr, "rb", 0))
+
+    # -- exit -------------------------------------------------------------------------------------------
+
+    def _watch_exit(self) -> None:
+        if hasattr(os, "pidfd_open"):
+            pidfd = os.pidfd_open(self.pid)
+            self._loop.add_reader(pidfd, self._pidfd_readable, pidfd)
+        else:  # other systems than Linux
+            wait = threading.Thread(target=self._wait_in_thread, daemon=True)
+            wait.start()
+
+    def _pidfd_readable(self, pidfd: int) -> None:
+        self._loop.remove_reader(pidfd)
+        os.close(pidfd)
+        self._on_exit()
+
+    def _wait_in_thread(self) -> None:
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            self._loop.call_soon_threadsafe(self._on_exit)
+
+    def _on_exit(self) -> None:
+        # The group is signalled before its leader is reaped: until then its number cannot be used again.
+        self._signal(signal.SIGTERM)
+        self.status = self._process.wait()
+        self.exited.set()
+        self._later(self._timeout, self._signal, signal.SIGKILL)
+        self._later(QUIET, self._end_when_quiet, self._stdout.bytes_received)
+
+    def _later(self, delay: float, call: Callable[[int], None], argument: int) -> None:
+        self._timers.append(self._loop.call_later(delay, call, argument))
+
+    def _end_when_quiet(self, received: int) -> None:
+        """Ends the output of an exited agent that a grandchild in another session still holds open."""
+        if self._stdout.ending is not None:
+            return
+        if self._stdout.is_quiet and self._stdout.bytes_received == received:
+            self._stdout.end(Ending(EndingKind.DONE, "the agent closed its output"))
+        else:
+            self._later(QUIET, self._end_when_quiet, self._stdout.bytes_received)
+
+    def _signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    @property
+    def _group_is_gone(self) -> bool:
+        """Whether no process of the group is left. The kernel keeps the number while one is."""
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return False
+
+    # -- the channel ------------------------------------------------------------------------------------
+
+    async def receive(self) -> list[bytes]:
+        """See `Channel.receive`. The ending tells exit status or signal."""
+        try:
+            return await self._stdout.receive()
+        except ChannelClosed as closed:
+            if closed.ending.kind is not EndingKind.DONE:
+                raise
+        with anyio.move_on_after(EXIT_WAIT):
+            await self.exited.wait()
+        raise ChannelClosed(self._exit_ending())
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        """See `Channel.send`."""
+        await self._stdin.send(frames)
+
+    def _exit_ending(self) -> Ending:
+        status = self.status
+        if status is None:
+            return Ending(EndingKind.AGENT_FAILED, "the agent closed its output and did not exit")
+        if status == 0:
+            return Ending(EndingKind.DONE, "the agent exited with status 0", 0)
+        if status > 0:
+            reason = f"the agent exited with status {status}"
+        else:
+            reason = f"the agent was ended by {_signal_name(-status)}"
+        return Ending(EndingKind.AGENT_FAILED, reason, status)
+
+    @property
+    def stderr_tail(self) -> list[str]:
+        """The last lines of the agent's standard error."""
+        return list(self._stderr.tail)
+
+    async def aclose(self, ending: Ending) -> None:
+        """See `Channel.aclose`. Returns when the agent and its group are gone.
+
+        The bounds add up to four times `terminate_timeout` and two seconds.
+        """
+        with anyio.CancelScope(shield=True):
+            await self._stdin.finish(self._timeout)
+            self._stdout.end(Ending(EndingKind.DONE, "closed by this side"))
+            await self._wait_exited(self._timeout)
+            if self.status is None:
+                self._signal(signal.SIGTERM)
+                await self._wait_exited(self._timeout)
+            if self.status is None:
+                self._signal(signal.SIGKILL)
+                await self._wait_exited(KILL_WAIT)
+            await self._wait_group(self._timeout)
+            self._signal(signal.SIGKILL)
+            await self._wait_group(KILL_WAIT)
+            self._release()
+
+    async def _wait_exited(self, timeout: float) -> None:
+        with anyio.move_on_after(timeout):
+            await self.exited.wait()
+
+    async def _wait_group(self, timeout: float) -> None:
+        """Waits until the group is gone. The system has no event for that, hence the poll."""
+        with anyio.move_on_after(timeout):
+            while not self._group_is_gone:  # noqa: ASYNC110 -- there is nothing to wait for
+                await anyio.sleep(_GROUP_POLL)
+
+    def _release(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._stdin.abort()
+        self._stderr_transport.close()
+        if self._guardian is not None and self._group_is_gone:
+            self._guardian.forget(self.pid)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _environment(secrets: Collection[str], extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment of an agent: ours without our secrets, with what the options add."""
+    return {**{name: value for name, value in os.environ.items() if name not in secrets}, **extra}
