@@ -50,6 +50,8 @@ _MODULE_OF = {
     "ChoiceElicitationCancelled": "elicitation",
     "ChoiceElicitationDeclined": "elicitation",
     "ChoiceListComponent": "components",
+    "ClientOptions": "options",
+    "CommandOptions": "options",
     "ConfigError": "errors",
     "ConnectError": "errors",
     "ConnectRefused": "errors",
@@ -64,12 +66,18 @@ _MODULE_OF = {
     "LocalProtocolError": "errors",
     "RemoteProtocolError": "errors",
     "Resolved": "components",
+    "Server": "server",
+    "ServerOptions": "options",
+    "TransportOptions": "options",
     "Unresolved": "components",
     "create_action_confirmation": "components",
     "define_component_manifest": "components",
     "format_fallback": "components",
     "resolve_component_frame": "components",
+    "run_mirror": "client",
     "select_choice": "components",
+    "serve_command": "server",
+    "serve_stdio_command": "server",
 }
 
 __all__ = sorted(_MODULE_OF)

@@ -151,7 +151,7 @@ class DemoAgent:
 
     @property
     def _client(self) -> Client:
-        assert self.client is not None, "on_connect comes before any request"  # noqa: S101
+        assert self.client is not None, "on_connect comes before any request"
         return self.client
 
     def _session(self, session_id: str) -> Session:

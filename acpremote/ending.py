@@ -77,10 +77,7 @@ _TABLE = {
     EndingKind.INTERNAL: _Row(1011, ExitStatus.INTERNAL, logging.ERROR),
 }
 
-_FROM_CLOSE_CODE = {
-    1000: EndingKind.CLIENT_LEFT,
-    1001: EndingKind.SHUTDOWN,
-    1005: EndingKind.CLIENT_LEFT,
+_VERDICTS = {
     1002: EndingKind.PROTOCOL,
     1003: EndingKind.PROTOCOL,
     1007: EndingKind.NOT_UTF8,
@@ -88,6 +85,19 @@ _FROM_CLOSE_CODE = {
     1009: EndingKind.TOO_BIG,
     4001: EndingKind.REPLACED,
     4004: EndingKind.NO_SUCH_LINK,
+}
+_FROM_SERVER = {
+    1000: EndingKind.DONE,
+    1001: EndingKind.SHUTDOWN,
+    1005: EndingKind.DONE,
+    1011: EndingKind.AGENT_FAILED,
+    **_VERDICTS,
+}
+_FROM_CLIENT = {
+    1000: EndingKind.CLIENT_LEFT,
+    1001: EndingKind.CLIENT_LEFT,
+    1005: EndingKind.CLIENT_LEFT,
+    **_VERDICTS,
 }
 
 
@@ -104,10 +114,10 @@ class Ending:
     status: int | None = None
 
     @classmethod
-    def from_close(cls, code: int, reason: str) -> Ending:
+    def from_close(cls, code: int, reason: str, *, by_client: bool = False) -> Ending:
         """Names what a peer's close code and reason say (RFC 6455 section 7.4.1)."""
-        kind = _FROM_CLOSE_CODE.get(code, EndingKind.LOST)
-        return cls(kind, reason or f"the connection was closed with code {code}")
+        kinds = _FROM_CLIENT if by_client else _FROM_SERVER
+        return cls(kinds.get(code, EndingKind.LOST), reason or f"the connection was closed with code {code}")
 
     @property
     def close_code(self) -> int:

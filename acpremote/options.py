@@ -14,7 +14,14 @@ from typing import Literal, NoReturn, get_args
 
 from .errors import ConfigError
 
-__all__ = ["CommandOptions", "HostOwnership", "ServerOptions", "StderrMode", "TransportOptions"]
+__all__ = [
+    "ClientOptions",
+    "CommandOptions",
+    "HostOwnership",
+    "ServerOptions",
+    "StderrMode",
+    "TransportOptions",
+]
 
 HostOwnership = Literal["client_passthrough", "remote"]
 StderrMode = Literal["inherit", "discard"]
@@ -104,24 +111,51 @@ class TransportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """What a server adds to its transport.
+    """Where a server listens, whom it lets in and how many.
 
     Raises:
         ConfigError: a value is not allowed.
     """
 
-    transport: TransportOptions = field(default_factory=TransportOptions)
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 lets the system choose a free one."""
+    unix_path: str | None = None
+    """Path of a Unix socket to listen on instead of host and port; made with mode 0600."""
+    mount_path: str = "/acp"
+    bearer_token: str | None = field(default=None, repr=False)
     max_connections: int = 1000
     """Links at once, detached ones included; further connections get 503."""
     shutdown_timeout: float = 8
     """Time for everything to end after a stop was asked for."""
 
     def __post_init__(self) -> None:
-        transport: object = self.transport
-        if not isinstance(transport, TransportOptions):
-            _reject(self, "transport", transport, "a TransportOptions")
+        _check_integer(self, "port", 0, 65535)
+        if not self.mount_path.startswith("/") or set(self.mount_path) & set("?# "):
+            _reject(self, "mount_path", self.mount_path, "a path that begins with /")
+        if self.bearer_token is not None and not self.bearer_token:
+            raise ConfigError("ServerOptions.bearer_token is empty; leave it out to ask for no token")
         _check_integer(self, "max_connections", 1, 1_000_000)
         _check_seconds(self, "shutdown_timeout", 0.1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """How a client presents itself to a server.
+
+    Raises:
+        ConfigError: a value is not allowed.
+    """
+
+    bearer_token: str | None = field(default=None, repr=False)
+    headers: Sequence[tuple[str, str]] = field(default=(), repr=False)
+    """Further headers of the opening handshake."""
+    insecure: bool = False
+    """Allows a token over plain `ws://` to another machine."""
+
+    def __post_init__(self) -> None:
+        if self.bearer_token is not None and not self.bearer_token:
+            raise ConfigError("ClientOptions.bearer_token is empty; leave it out to present none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

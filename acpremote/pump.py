@@ -20,7 +20,7 @@ import anyio
 from .core.relay import Command, Drain, Finish, Note, Relay, Send
 from .core.side import Side
 from .ending import Ending, EndingKind
-from .errors import AcpRemoteError, ChannelClosed
+from .errors import ChannelClosed
 from .transport.channel import Channel
 
 __all__ = ["Link"]
@@ -50,6 +50,7 @@ class Link:
         self._ending = Ending(EndingKind.INTERNAL, "the link was cancelled")
         self._draining = anyio.Event()
         self._notes = _NoteLimit()
+        self.closed = anyio.Event()
         self.log = _LinkLog(logger, {"link": link_id})
 
     def stop(self, ending: Ending) -> None:
@@ -57,8 +58,13 @@ class Link:
         self._stop_ending = ending
         self._stop.set()
 
+    def abort(self) -> None:
+        """Ends the link at once, without waiting for anybody."""
+        for channel in self._channels.values():
+            channel.abort()
+
     async def run(self) -> Ending:
-        """Relays until the link is over, closes both channels and returns why. Cancellation closes them too."""
+        """Relays until the link is over, closes both channels, also when cancelled, and returns why."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._relay_from, Side.CLIENT)
@@ -70,6 +76,7 @@ class Link:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._close()
+            self.closed.set()
         return self._ending
 
     async def _relay_from(self, side: Side) -> None:
@@ -79,9 +86,6 @@ class Link:
                 frames = await channel.receive()
             except ChannelClosed as closed:
                 await self._perform(relay.side_closed(side, closed.ending))
-                return
-            except AcpRemoteError as error:
-                await self._perform(relay.side_closed(side, Ending(EndingKind.AGENT_FAILED, str(error))))
                 return
             await self._perform(relay.frames_received(side, frames))
 
@@ -109,8 +113,6 @@ class Link:
                 await self._channels[side].send(frames)
         except ChannelClosed as closed:
             await self._perform(self.relay.undeliverable(side, frames, closed.ending))
-        except AcpRemoteError as error:  # an agent that could not be started
-            await self._perform(self.relay.side_closed(side, Ending(EndingKind.AGENT_FAILED, str(error))))
 
     async def _wait_stop(self) -> None:
         await self._stop.wait()

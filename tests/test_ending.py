@@ -29,14 +29,18 @@ def test_a_close_reason_is_cut_at_a_character_boundary() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"),
+    ("code", "from_server", "from_client"),
     [
-        (1000, EndingKind.CLIENT_LEFT),
-        (1005, EndingKind.CLIENT_LEFT),
-        (1006, EndingKind.LOST),
-        (1009, EndingKind.TOO_BIG),
-    ]
-    + [(1001, EndingKind.SHUTDOWN), (4001, EndingKind.REPLACED), (4999, EndingKind.LOST)],
+        (1000, EndingKind.DONE, EndingKind.CLIENT_LEFT),
+        (1001, EndingKind.SHUTDOWN, EndingKind.CLIENT_LEFT),
+        (1005, EndingKind.DONE, EndingKind.CLIENT_LEFT),
+        (1006, EndingKind.LOST, EndingKind.LOST),
+        (1009, EndingKind.TOO_BIG, EndingKind.TOO_BIG),
+        (1011, EndingKind.AGENT_FAILED, EndingKind.LOST),
+        (4001, EndingKind.REPLACED, EndingKind.REPLACED),
+        (4999, EndingKind.LOST, EndingKind.LOST),
+    ],
 )
-def test_a_close_code_names_an_ending(code: int, kind: EndingKind) -> None:
-    assert Ending.from_close(code, "").kind is kind
+def test_a_close_code_names_an_ending(code: int, from_server: EndingKind, from_client: EndingKind) -> None:
+    assert Ending.from_close(code, "").kind is from_server
+    assert Ending.from_close(code, "", by_client=True).kind is from_client

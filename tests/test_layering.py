@@ -75,7 +75,7 @@ def test_a_module_imports_only_from_layers_below_it(name: str) -> None:
             below |= BESIDE_CORE
         if layer == "client":
             below.discard("server")
-        if layer == "server":
+        if layer in {"endpoint", "server"}:
             below |= BESIDE_CORE
         if layer == "transport":
             below |= {"tls"}

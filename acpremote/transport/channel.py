@@ -47,6 +47,10 @@ class Channel(Protocol):
         """Delivers what is queued, tells the peer why, releases everything; bounded in time, idempotent."""
         ...
 
+    def abort(self) -> None:
+        """Ends everything at once; what is queued may be lost. A running `aclose` then returns promptly."""
+        ...
+
 
 class _Direction:
     """One direction of a pair: a queue bounded in bytes."""
@@ -91,8 +95,15 @@ class MemoryChannel:
         while direction.size > MEMORY_BOUND and direction.ending is None:
             await direction.changed.wait()
 
+    def abort(self) -> None:
+        """See `Channel.abort`."""
+        self._close(Ending(EndingKind.LOST, "aborted"))
+
     async def aclose(self, ending: Ending) -> None:
         """See `Channel.aclose`. The other end receives what is queued first, then this ending."""
+        self._close(ending)
+
+    def _close(self, ending: Ending) -> None:
         own = Ending(EndingKind.DONE, "closed by this side")
         for direction, why in ((self._outgoing, ending), (self._incoming, own)):
             if direction.ending is None:

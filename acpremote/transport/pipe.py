@@ -153,7 +153,10 @@ class LineWriter(asyncio.BaseProtocol):
 
     @property
     def _delivered(self) -> int:
-        return self._written - (self._transport.get_write_buffer_size() if self._transport else 0)
+        transport = self._transport
+        if transport is None or transport.is_closing():  # uvloop raises when a closed transport is asked
+            return self._written
+        return self._written - transport.get_write_buffer_size()
 
     async def send(self, frames: Sequence[bytes]) -> None:
         """See `Channel.send`."""

@@ -255,13 +255,22 @@ class ProcessChannel:
         except ChannelClosed as closed:
             if closed.ending.kind is not EndingKind.DONE:
                 raise
-        with anyio.move_on_after(EXIT_WAIT):
-            await self.exited.wait()
+        await self._wait_exited(EXIT_WAIT)
         raise ChannelClosed(self._exit_ending())
 
     async def send(self, frames: Sequence[bytes]) -> None:
-        """See `Channel.send`."""
-        await self._stdin.send(frames)
+        """See `Channel.send`.
+
+        Frames that come too late for an agent that exits are dropped here without an error: `receive` tells
+        how the agent ended, after the last frame that it wrote.
+        """
+        try:
+            await self._stdin.send(frames)
+        except ChannelClosed as closed:
+            if closed.ending.kind is EndingKind.LOST:
+                await self._wait_exited(EXIT_WAIT)
+            if self.status is None:
+                raise
 
     def _exit_ending(self) -> Ending:
         status = self.status
@@ -299,6 +308,11 @@ class ProcessChannel:
             self._signal(signal.SIGKILL)
             await self._wait_group(KILL_WAIT)
             self._release()
+
+    def abort(self) -> None:
+        """See `Channel.abort`: kills the group."""
+        self._stdin.abort()
+        self._signal(signal.SIGKILL)
 
     async def _wait_exited(self, timeout: float) -> None:
         with anyio.move_on_after(timeout):

@@ -77,6 +77,11 @@ class StdioChannel:
         for descriptor, blocking in self._blocking:
             os.set_blocking(descriptor, blocking)
 
+    def abort(self) -> None:
+        """See `Channel.abort`."""
+        self._reader.end(Ending(EndingKind.DONE, "closed by this side"))
+        self._writer.abort()
+
 
 def _is_stream(descriptor: int) -> bool:
     """Whether the event loop can watch the descriptor as a pipe: a FIFO or a Unix socket."""

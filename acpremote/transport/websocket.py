@@ -48,9 +48,9 @@ __all__ = ["ClientSocket", "Message", "ServerSocket", "Socket", "WebSocketChanne
 
 logger = logging.getLogger(__name__)
 
-# The library's loggers print headers and content at DEBUG, tokens among them.
+# At DEBUG the library prints headers and content, tokens among them; at INFO every connection, as we do.
 for _name in ("websockets", "websockets.server", "websockets.client"):
-    logging.getLogger(_name).setLevel(logging.INFO)
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 STOCK_LIMIT = 1024 * 1024
 """Bytes of a message that every client accepts; several stock ones refuse more."""
@@ -103,8 +103,8 @@ class Socket(_Base):
         """Notes the sign of life, then lets websockets parse."""
         self._last_byte = self.loop.time()
         super().data_received(data)
-        if self._ending is None and self.protocol.state is not State.OPEN:
-            self._note_failure()
+        if self._ending is None and self.protocol.state in (State.CLOSING, State.CLOSED):
+            self._note_end()
 
     def process_event(self, event: Event) -> None:
         """Takes data frames into our own inbox."""
@@ -115,15 +115,13 @@ class Socket(_Base):
         elif event.opcode is Opcode.PONG and len(event.data) == _TIMESTAMP.size:
             self.latency = self.loop.time() - _TIMESTAMP.unpack(event.data)[0]
         elif event.opcode is Opcode.CLOSE and self._ending is None:
-            close = self.protocol.close_rcvd
-            if close is not None:
-                self._end(Ending.from_close(close.code, close.reason))
+            self._note_end()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wakes whoever receives."""
         super().connection_lost(exc)
         if self._ending is None:
-            self._note_failure()
+            self._note_end()
 
     def _take(self, event: Frame) -> None:
         if self._ending is not None:
@@ -147,12 +145,12 @@ class Socket(_Base):
             self.transport.pause_reading()
         self._wake()
 
-    def _note_failure(self) -> None:
-        """The connection ended without a close frame from the peer."""
-        protocol = self.protocol
-        sent = protocol.close_sent
-        if protocol.close_rcvd is not None:
-            self._end(Ending.from_close(protocol.close_rcvd.code, protocol.close_rcvd.reason))
+    def _note_end(self) -> None:
+        """Finds out why the connection ended: the peer's close frame, our own, or neither."""
+        received, sent = self.protocol.close_rcvd, self.protocol.close_sent
+        if received is not None:
+            by_client = self.peer is Side.CLIENT
+            self._end(Ending.from_close(received.code, received.reason, by_client=by_client))
         elif sent is not None and sent.code == 1009:
             limit = self._options.max_size
             self._end(Ending(EndingKind.TOO_BIG, f"the {self.peer.value} sent a message over {limit} bytes"))
@@ -160,6 +158,11 @@ class Socket(_Base):
             self._end(Ending.from_close(sent.code, sent.reason))
         else:
             self._end(Ending(EndingKind.LOST, f"the connection to the {self.peer.value} was lost"))
+
+    @property
+    def ending(self) -> Ending | None:
+        """Why the connection ended, or None while it has not."""
+        return self._ending
 
     def _end(self, ending: Ending) -> None:
         self._ending = ending
@@ -235,7 +238,8 @@ class Socket(_Base):
     @property
     def _delivered(self) -> int:
         """Bytes of ours that the operating system has taken."""
-        return self._written - self.transport.get_write_buffer_size()
+        # uvloop raises when a closed transport is asked.
+        return self._written - (0 if self.transport.is_closing() else self.transport.get_write_buffer_size())
 
     async def wait_room(self) -> None:
         """Returns when the write buffer is below its bound.
@@ -287,7 +291,7 @@ class Socket(_Base):
     async def shut(self, ending: Ending) -> None:
         """Delivers what is queued, closes with the ending's code and waits until the socket is closed."""
         try:
-            if ending.kind not in (EndingKind.LOST, EndingKind.STALLED):
+            if ending.kind not in (EndingKind.LOST, EndingKind.STALLED) and not self.transport.is_closing():
                 self.transport.set_write_buffer_limits(0)
                 await self.wait_room()
             with anyio.move_on_after(self._options.close_timeout):
@@ -347,6 +351,10 @@ class WebSocketChannel:
     async def aclose(self, ending: Ending) -> None:
         """See `Channel.aclose`."""
         await self.socket.shut(ending)
+
+    def abort(self) -> None:
+        """See `Channel.abort`."""
+        self.socket.transport.abort()
 
 
 def _frame_of(message: Message) -> bytes:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+from . import expose, mirror
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Run a coding agent anywhere and use it from any ACP client.",
+)
+app.command(context_settings={"allow_interspersed_args": False})(expose.expose)
+app.command()(mirror.mirror)
 
 
 def main() -> None:

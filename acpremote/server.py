@@ -1,0 +1,406 @@
+"""Listens, lets clients in, and runs one link per connection.
+
+A link runs in the server's task group, not in the handler that websockets made for its socket: the handler
+lends the socket, watches it and waits. On a stop, new connections get 503, every link is ended with 1001
+and its agent is stopped, all within `shutdown_timeout`.
+
+    STARTING ─► LISTENING ── aclose(), SIGTERM ──► DRAINING ── every link has ended, or time is up ──► CLOSED
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import anyio
+import anyio.abc
+from websockets.asyncio.server import ServerConnection, serve, unix_serve
+
+from .endpoint import Doorkeeper
+from .core.access import Circumstances, Rules
+from .core.authority import BoundTo, is_loopback_name
+from .core.relay import Relay
+from .core.side import Side
+from .ending import Ending, EndingKind
+from .errors import ConfigError, ListenError
+from .options import CommandOptions, ServerOptions, StderrMode, TransportOptions
+from .pump import Link
+from .transport.channel import Channel
+from .transport.guardian import Guardian
+from .transport.lazy import LazyChannel
+from .transport.process import ProcessChannel, check_command, spawn
+from .transport.websocket import WRITE_HIGH_WATER, ServerSocket, WebSocketChannel
+
+__all__ = ["AgentSource", "Server", "serve_command", "serve_stdio_command", "start_server"]
+
+logger = logging.getLogger(__name__)
+
+AgentSource = Callable[[str], Awaitable[Channel]]
+"""Opens the channel of a new link's agent; is given the link id."""
+
+_ABORT_RESERVE = 1.0
+"""Seconds of the shutdown timeout kept for ending at once what did not end in order."""
+
+_SHUTDOWN = Ending(EndingKind.SHUTDOWN, "the relay is shutting down")
+
+
+class Server:
+    """The handle of a running server; made by `start_server` and the `serve_…` functions.
+
+    It mirrors the part of `websockets.asyncio.server.Server` that programs use, and is an asynchronous
+    context manager that closes it.
+    """
+
+    def __init__(self, source: AgentSource, options: ServerOptions, transport: TransportOptions) -> None:
+        self._source = source
+        self._options = options
+        self._transport = transport
+        self._links: dict[str, Link] = {}
+        self._next_link = 1
+        self._draining = False
+        self._listening = anyio.Event()
+        self._stop = anyio.Event()
+        self._closed = anyio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+        self._closers: list[Callable[[], None]] = []
+        self.sockets: tuple[socket.socket, ...] = ()
+        """The listening sockets."""
+        self.doorkeeper = Doorkeeper(self._rules(), transport, self._circumstances)
+
+    # -- the handle -------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> str:
+        """Where clients connect, with the real port: `ws://127.0.0.1:8080/acp/ws` or `unix:/run/acp.sock`."""
+        options = self._options
+        if options.unix_path is not None:
+            return f"unix:{options.unix_path}"
+        host, port = self.sockets[0].getsockname()[:2]
+        name = f"[{host}]" if ":" in host else host
+        return f"ws://{name}:{port}{options.mount_path.rstrip('/')}/ws"
+
+    @property
+    def port(self) -> int | None:
+        """The real port, or None for a Unix socket."""
+        return None if self._options.unix_path is not None else int(self.sockets[0].getsockname()[1])
+
+    @property
+    def link_count(self) -> int:
+        """Links that exist now."""
+        return len(self._links)
+
+    def on_closed(self, closer: Callable[[], None]) -> None:
+        """Registers what is to be released after the last link has ended."""
+        self._closers.append(closer)
+
+    async def serve_forever(self) -> None:
+        """Waits until the server is closed; closes it when cancelled."""
+        try:
+            await self.wait_closed()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stops listening, ends every link with 1001, stops the agents; idempotent and bounded in time."""
+        self.close()
+        await self.wait_closed()
+
+    def close(self) -> None:
+        """Begins to close; `wait_closed` waits for the end."""
+        self._stop.set()
+
+    async def wait_closed(self) -> None:
+        """Waits until every link has ended and nothing is left running."""
+        await self._closed.wait()
+
+    def abort(self) -> None:
+        """Ends every link at once and kills the agents; for a person who is in a hurry."""
+        self.close()
+        for link in self._links.values():
+            link.abort()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.aclose()
+
+    # -- life -------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listens.
+
+        Raises:
+            ListenError: the address cannot be listened on.
+        """
+        # The one bare task of the package: the handle outlives the caller's scope, and everything else runs
+        # in the task group inside it.
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="acpremote server")
+        try:
+            await self._listening.wait()
+        except BaseException:
+            self.close()
+            raise
+        if self._failure is not None:
+            raise self._failure
+
+    async def _run(self) -> None:
+        try:
+            async with anyio.create_task_group() as self._tasks, self._listen():
+                self._listening.set()
+                await self._stop.wait()
+                self._draining = True
+                await self._end_links()
+        except OSError as error:
+            self._failure = ListenError(f"cannot listen on {self._where()}: {error.strerror or error}")
+        except BaseException as error:
+            self._failure = error
+            raise
+        finally:
+            for closer in self._closers:
+                closer()
+            self._listening.set()
+            self._closed.set()
+
+    @contextlib.asynccontextmanager
+    async def _listen(self) -> AsyncIterator[None]:
+        options, transport = self._options, self._transport
+        settings = {
+            "create_connection": ServerSocket,
+            "process_request": self.doorkeeper.process_request,
+            "process_response": self.doorkeeper.process_response,
+            "select_subprotocol": self.doorkeeper.select_subprotocol,
+            "compression": transport.compression,
+            "open_timeout": transport.open_timeout,
+            "close_timeout": transport.close_timeout,
+            "ping_interval": None,
+            "max_size": transport.max_size,
+            "write_limit": WRITE_HIGH_WATER,
+            "server_header": None,
+        }
+        if options.unix_path is None:
+            server = await serve(self._handle, options.host, options.port, **settings)  # type: ignore[arg-type]
+        else:
+            _remove_stale_socket(options.unix_path)
+            mask = os.umask(0o177)
+            try:
+                server = await unix_serve(self._handle, options.unix_path, **settings)
+            finally:
+                os.umask(mask)
+        self.sockets = tuple(server.sockets)
+        try:
+            yield
+        finally:
+            server.close(close_connections=False)
+            for connection in server.connections:
+                connection.transport.abort()
+            with anyio.move_on_after(_ABORT_RESERVE, shield=True):
+                await server.wait_closed()
+            if options.unix_path is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(options.unix_path)
+
+    def _where(self) -> str:
+        options = self._options
+        return options.unix_path or f"{options.host} port {options.port}"
+
+    async def _end_links(self) -> None:
+        links = list(self._links.values())
+        for link in links:
+            link.stop(_SHUTDOWN)
+        with anyio.move_on_after(max(0.1, self._options.shutdown_timeout - 2 * _ABORT_RESERVE)):
+            for link in links:
+                await link.closed.wait()
+        for link in links:
+            link.abort()
+
+    # -- one connection ---------------------------------------------------------------------------------
+
+    def _rules(self) -> Rules:
+        options = self._options
+        unix = options.unix_path is not None
+        return Rules(
+            mount_path=options.mount_path.rstrip("/") or "/",
+            token=None if options.bearer_token is None else options.bearer_token.encode(),
+            bound_to=BoundTo.of("localhost" if unix else options.host),
+            link=False,
+        )
+
+    def _circumstances(self, connection: ServerConnection) -> Circumstances:
+        full = len(self._links) >= self._options.max_connections
+        return Circumstances(draining=self._draining, full=full)
+
+    async def _handle(self, connection: ServerConnection) -> None:
+        assert isinstance(connection, ServerSocket)
+        connection.configure(self._transport, Side.CLIENT)
+        if self._draining:
+            await connection.shut(_SHUTDOWN)
+            return
+        ended = anyio.Event()
+        self._tasks.start_soon(self._run_link, connection, ended)
+        await connection.watch()
+        await ended.wait()
+
+    async def _run_link(self, connection: ServerSocket, ended: anyio.Event) -> None:
+        link_id = str(self._next_link)
+        self._next_link += 1
+        agent = LazyChannel(lambda: self._source(link_id))
+        link = Link(link_id, WebSocketChannel(connection), agent, Relay(), drain_timeout=0)
+        self._links[link_id] = link
+        link.log.info("opened by %s", _peer_name(connection))
+        try:
+            ending = await link.run()
+        except Exception:
+            link.log.exception("failed")
+        else:
+            link.log.log(ending.log_level, "ended (%s): %s", ending.kind.value, ending)
+        finally:
+            del self._links[link_id]
+            ended.set()
+
+
+def _absolute(path: str | os.PathLike[str] | None) -> str:
+    return str(Path(path or "").absolute())
+
+
+def _peer_name(connection: ServerConnection) -> str:
+    address = connection.remote_address
+    return f"{address[0]} port {address[1]}" if isinstance(address, tuple) and address else "a local process"
+
+
+def _remove_stale_socket(path: str) -> None:
+    """Removes a socket that nobody listens on any more; anything else at `path` is left alone.
+
+    Raises:
+        ListenError: something else is there, or a server is still listening.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise ListenError(f"cannot listen on {path}: the file exists and is no socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+        except OSError:
+            pass
+    raise ListenError(f"cannot listen on {path}: another server does")
+
+
+async def start_server(
+    source: AgentSource, options: ServerOptions, transport: TransportOptions | None = None
+) -> Server:
+    """Starts a server whose links get their agents from `source`.
+
+    Raises:
+        ConfigError: the set-up is unsafe.
+        ListenError: the address cannot be listened on.
+    """
+    if options.unix_path is None and options.bearer_token is None and not is_loopback_name(options.host):
+        raise ConfigError(f"listening on {options.host} without a token would let anybody run the agent")
+    server = Server(source, options, transport or TransportOptions())
+    await server.start()
+    return server
+
+
+async def serve_stdio_command(
+    command_options: CommandOptions,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    mount_path: str = "/acp",
+    bearer_token: str | None = None,
+    options: TransportOptions | None = None,
+    server_options: ServerOptions | None = None,
+    supported_agent_families: Sequence[str] = (),
+) -> Server:
+    """Serves an agent that speaks ACP on its standard input and output: one process per link.
+
+    Args:
+        command_options: how the process is run.
+        host: address to listen on; with `port`, `mount_path` and `bearer_token` a short form of the
+            options of the same name, used when `server_options` is not given.
+        port: 0 lets the system choose.
+        mount_path: where the endpoint is; clients connect to it or to `{mount_path}/ws`.
+        bearer_token: what clients must present; None asks for nothing.
+        options: limits and timeouts of the connections.
+        server_options: everything about listening.
+        supported_agent_families: shown in the metadata.
+
+    Returns:
+        A server that is listening.
+
+    Raises:
+        ConfigError: the command does not exist, or the set-up is unsafe.
+        ListenError: the address cannot be listened on.
+    """
+    check_command(command_options)
+    remote_cwd = _absolute(command_options.cwd)
+    transport = options or TransportOptions()
+    listen = server_options or ServerOptions(
+        host=host, port=port, mount_path=mount_path, bearer_token=bearer_token
+    )
+    guardian = Guardian()
+
+    async def start_agent(link_id: str) -> ProcessChannel:
+        agent = await spawn(
+            command_options,
+            max_size=transport.max_size,
+            stall_timeout=transport.stall_timeout,
+            guardian=guardian,
+        )
+        logger.info("link %s: started agent %d: %s", link_id, agent.pid, command_options.command[0])
+        return agent
+
+    server = await start_server(start_agent, listen, transport)
+    server.on_closed(guardian.close)
+    server.doorkeeper.remote_cwd = remote_cwd
+    server.doorkeeper.supported_agent_families = supported_agent_families
+    return server
+
+
+async def serve_command(
+    command: Sequence[str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    mount_path: str = "/acp",
+    bearer_token: str | None = None,
+    options: TransportOptions | None = None,
+    server_options: ServerOptions | None = None,
+    supported_agent_families: Sequence[str] = (),
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    stderr_mode: StderrMode = "inherit",
+    terminate_timeout: float | None = None,
+) -> Server:
+    """Serves the agent that `command` starts; see `serve_stdio_command` and `CommandOptions`."""
+    command_options = CommandOptions(command=command, cwd=cwd, env=env or {}, stderr_mode=stderr_mode)
+    if terminate_timeout is not None:
+        command_options = replace(command_options, terminate_timeout=terminate_timeout)
+    return await serve_stdio_command(
+        command_options,
+        host=host,
+        port=port,
+        mount_path=mount_path,
+        bearer_token=bearer_token,
+        options=options,
+        server_options=server_options,
+        supported_agent_families=supported_agent_families,
+    )

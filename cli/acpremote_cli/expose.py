@@ -1,0 +1,64 @@
+"""`acpremote expose`: relays an agent's standard input and output over WebSocket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from acpremote.ending import ExitStatus
+from acpremote.options import CommandOptions, ServerOptions, TransportOptions
+from acpremote.server import serve_stdio_command
+
+from .run import fail, logging_to_stderr, run, serve_until_signal
+
+_DEFAULTS = TransportOptions()
+_SERVER = ServerOptions()
+
+
+def expose(
+    command: Annotated[list[str], typer.Argument(help="The agent's command and its arguments, after --.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = _SERVER.host,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free one.")] = 8080,
+    unix: Annotated[str | None, typer.Option(help="Listen on a Unix socket at this path instead.")] = None,
+    mount_path: Annotated[str, typer.Option(help="Path of the endpoint.")] = _SERVER.mount_path,
+    cwd: Annotated[Path | None, typer.Option(help="Working directory of the agent.")] = None,
+    env: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the agent; repeatable.")] = None,
+    stderr_mode: Annotated[str, typer.Option(help="inherit or discard the agent's stderr.")] = "inherit",
+    terminate_timeout: Annotated[float, typer.Option(help="Seconds the agent has to leave.")] = 2,
+    max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
+    max_connections: Annotated[int, typer.Option(help="Links at once.")] = _SERVER.max_connections,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Relay the agent that COMMAND starts: one process per connection, frames unchanged."""
+    with logging_to_stderr(log_level):
+        try:
+            command_options = CommandOptions(
+                command=command,
+                cwd=cwd,
+                env=dict(_pair(text) for text in env or ()),
+                stderr_mode=stderr_mode,  # type: ignore[arg-type]  # validated there
+                terminate_timeout=terminate_timeout,
+            )
+            server_options = ServerOptions(
+                host=host, port=port, unix_path=unix, mount_path=mount_path, max_connections=max_connections
+            )
+            transport = TransportOptions(max_size=max_message_size)
+        except ValueError as error:
+            raise fail(str(error), ExitStatus.USAGE) from None
+
+        async def serve() -> ExitStatus:
+            server = await serve_stdio_command(
+                command_options, options=transport, server_options=server_options
+            )
+            return await serve_until_signal(server)
+
+        run(serve)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--env needs NAME=VALUE, got {name!r}")
+    return name, value

@@ -1,0 +1,37 @@
+"""`acpremote mirror`: shows a remote agent as a local one on standard input and output."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from acpremote.client import run_mirror
+from acpremote.ending import ExitStatus
+from acpremote.options import TransportOptions
+
+from .run import fail, logging_to_stderr, run
+
+_DEFAULTS = TransportOptions()
+
+
+def mirror(
+    address: Annotated[str, typer.Argument(metavar="ADDR", help="ws://…, wss://… or unix:PATH.")],
+    reconnect: Annotated[bool, typer.Option(help="Try again when the connection fails.")] = True,
+    max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+) -> None:
+    """Show the agent at ADDR as a local one: frames on stdin and stdout, unchanged."""
+    with logging_to_stderr(log_level):
+        try:
+            options = TransportOptions(max_size=max_message_size, reconnect=reconnect)
+        except ValueError as error:
+            raise fail(str(error), ExitStatus.USAGE) from None
+
+        async def join() -> ExitStatus:
+            ending = await run_mirror(address, options=options)
+            if not ending.is_orderly:
+                raise fail(str(ending), ending.exit_status)
+            return ExitStatus.OK
+
+        run(join)

@@ -1,0 +1,97 @@
+"""What every command shares: logging, the event loop, signals, and exceptions to exit statuses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import logging.handlers
+import queue
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import typer
+
+from acpremote.ending import ExitStatus
+from acpremote.errors import AcpRemoteError
+from acpremote.server import Server
+
+__all__ = ["fail", "logging_to_stderr", "run", "serve_until_signal"]
+
+LOG_LINES = 10_000
+"""Log lines that may wait for a slow standard error; further ones are dropped."""
+
+
+def fail(message: str, status: ExitStatus) -> typer.Exit:
+    """Prints one line on stderr and returns the exit to raise."""
+    print(f"acpremote: {message}", file=sys.stderr)
+    return typer.Exit(status)
+
+
+@contextmanager
+def logging_to_stderr(level: str) -> Iterator[None]:
+    """Sends the log to stderr from a thread of its own, so that nobody who does not read it can block us."""
+    lines: queue.Queue[logging.LogRecord] = queue.Queue(LOG_LINES)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("acpremote: %(message)s"))
+    listener = logging.handlers.QueueListener(lines, handler)
+    root = logging.getLogger()
+    root.addHandler(_Dropping(lines))
+    root.setLevel(level.upper())
+    listener.start()
+    try:
+        yield
+    finally:
+        listener.stop()
+
+
+class _Dropping(logging.handlers.QueueHandler):
+    """Drops records when the queue is full instead of waiting."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 -- the standard library's name
+        """The queue is full."""
+
+
+def run(main: Callable[[], Awaitable[ExitStatus]]) -> None:
+    """Runs a command in the event loop and exits with its status."""
+    try:
+        with asyncio.Runner(loop_factory=_new_event_loop) as runner:
+            status = runner.run(_awaited(main))
+    except AcpRemoteError as error:
+        raise fail(str(error), error.exit_status) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(ExitStatus.INTERRUPTED) from None
+    if status:
+        raise typer.Exit(status)
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # no build for this platform
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+async def _awaited(main: Callable[[], Awaitable[ExitStatus]]) -> ExitStatus:
+    return await main()
+
+
+async def serve_until_signal(server: Server) -> ExitStatus:
+    """Says where the server listens and serves until SIGINT or SIGTERM; a second signal is immediate."""
+    print(f"acpremote: listening on {server.address}", file=sys.stderr, flush=True)
+    loop = asyncio.get_running_loop()
+    received: list[int] = []
+
+    def on_signal(number: int) -> None:
+        if received:
+            server.abort()
+        else:
+            server.close()
+        received.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+    await server.wait_closed()
+    return ExitStatus(128 + received[0]) if len(received) > 1 else ExitStatus.OK
