@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors; a test keeps the two alike
+    from .client import run_mirror as run_mirror
     from .components import ActionRegistry as ActionRegistry
     from .components import ChoiceListComponent as ChoiceListComponent
     from .components import Resolved as Resolved
@@ -39,6 +40,13 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors; a test keeps
     from .errors import ListenError as ListenError
     from .errors import LocalProtocolError as LocalProtocolError
     from .errors import RemoteProtocolError as RemoteProtocolError
+    from .options import ClientOptions as ClientOptions
+    from .options import CommandOptions as CommandOptions
+    from .options import ServerOptions as ServerOptions
+    from .options import TransportOptions as TransportOptions
+    from .server import Server as Server
+    from .server import serve_command as serve_command
+    from .server import serve_stdio_command as serve_stdio_command
 
 _MODULE_OF = {
     "AcpRemoteError": "errors",

@@ -24,12 +24,12 @@ import anyio
 import anyio.abc
 from websockets.asyncio.server import ServerConnection, serve, unix_serve
 
-from .endpoint import Doorkeeper
 from .core.access import Circumstances, Rules
 from .core.authority import BoundTo, is_loopback_name
 from .core.relay import Relay
 from .core.side import Side
 from .ending import Ending, EndingKind
+from .endpoint import Doorkeeper
 from .errors import ConfigError, ListenError
 from .options import CommandOptions, ServerOptions, StderrMode, TransportOptions
 from .pump import Link

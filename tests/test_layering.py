@@ -71,7 +71,7 @@ def test_a_module_imports_only_from_layers_below_it(name: str) -> None:
     below: set[str] = set()
     if layer in LAYERS:
         below = set(LAYERS[: LAYERS.index(layer)])
-        if layer in {"client", "endpoint", "sdk"}:
+        if layer in {"client", "sdk"}:
             below |= BESIDE_CORE
         if layer == "client":
             below.discard("server")
