@@ -44,6 +44,11 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors; a test keeps
     from .options import CommandOptions as CommandOptions
     from .options import ServerOptions as ServerOptions
     from .options import TransportOptions as TransportOptions
+    from .sdk import RemoteAgent as RemoteAgent
+    from .sdk import RemoteClientConnection as RemoteClientConnection
+    from .sdk import connect_acp as connect_acp
+    from .sdk import connect_remote_agent as connect_remote_agent
+    from .sdk import serve_acp as serve_acp
     from .server import Server as Server
     from .server import serve_command as serve_command
     from .server import serve_stdio_command as serve_stdio_command
@@ -72,18 +77,23 @@ _MODULE_OF = {
     "InvalidElicitationResponseError": "elicitation",
     "ListenError": "errors",
     "LocalProtocolError": "errors",
+    "RemoteAgent": "sdk",
+    "RemoteClientConnection": "sdk",
     "RemoteProtocolError": "errors",
     "Resolved": "components",
     "Server": "server",
     "ServerOptions": "options",
     "TransportOptions": "options",
     "Unresolved": "components",
+    "connect_acp": "sdk",
+    "connect_remote_agent": "sdk",
     "create_action_confirmation": "components",
     "define_component_manifest": "components",
     "format_fallback": "components",
     "resolve_component_frame": "components",
     "run_mirror": "client",
     "select_choice": "components",
+    "serve_acp": "sdk",
     "serve_command": "server",
     "serve_stdio_command": "server",
 }

@@ -1,16 +1,20 @@
-"""The mirror: shows a remote agent as a local one on standard input and output.
+"""The client's end: joins a local channel to a remote endpoint.
 
-It is the same link as a server's, with our stdio as the client's channel and a WebSocket as the agent's.
+`run_mirror` joins our standard input and output, and so shows a remote agent as a local one; `sdk` joins an
+in-memory channel. Either is the same link as a server's, with a WebSocket as the agent's channel.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any, Self
 
 import anyio
 
+from .core.mirror_policy import mirror_policy
 from .core.relay import Relay
 from .core.side import Side
 from .ending import Ending, EndingKind
@@ -21,7 +25,7 @@ from .transport.dial import Address, dial_with_retry, parse_address
 from .transport.stdio import open_stdio
 from .transport.websocket import WebSocketChannel
 
-__all__ = ["run_mirror"]
+__all__ = ["Endpoint", "join", "run_mirror"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,27 +54,64 @@ async def run_mirror(
         ConfigError: the address is not one.
         ConnectError: the endpoint cannot be reached or refuses us.
     """
-    options = options or TransportOptions()
-    client_options = client_options or ClientOptions(bearer_token=bearer_token, headers=headers)
-    address = parse_address(url)
-    stdio = await open_stdio(options.max_size, options.stall_timeout)
+    endpoint = Endpoint.of(url, options, client_options, bearer_token=bearer_token, headers=headers)
+    stdio = await open_stdio(endpoint.options.max_size, endpoint.options.stall_timeout)
     try:
-        return await _mirror(address, client_options, options, stdio)
+        return await join(endpoint, stdio, drains=True)
     finally:
         with anyio.CancelScope(shield=True):
             await stdio.aclose(Ending(EndingKind.DONE))
 
 
-async def _mirror(
-    address: Address, client_options: ClientOptions, options: TransportOptions, stdio: Channel
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where an endpoint is, and how to talk to it."""
+
+    address: Address
+    client: ClientOptions
+    options: TransportOptions
+
+    @classmethod
+    def of(
+        cls,
+        url: str,
+        options: TransportOptions | None = None,
+        client_options: ClientOptions | None = None,
+        **short: Any,
+    ) -> Self:
+        """Reads an address and fills in defaults; `short` is a short form of `client_options`.
+
+        Raises:
+            ConfigError: the address is not one, or an option is not allowed.
+        """
+        client = client_options or ClientOptions(**short)
+        return cls(parse_address(url), client, options or TransportOptions())
+
+
+async def join(
+    endpoint: Endpoint,
+    channel: Channel,
+    *,
+    drains: bool = False,
+    on_open: Callable[[], None] = lambda: None,
 ) -> Ending:
+    """Joins a client's channel to an endpoint until either side is done; leaves the channel open.
+
+    `drains`: the channel can still be written to after its input ended, so open replies are waited for.
+    `on_open` is called when the connection is open.
+
+    Raises:
+        ConnectError: the endpoint cannot be reached or refuses us.
+    """
+    address, client_options, options = endpoint.address, endpoint.client, endpoint.options
     while True:
         socket = await dial_with_retry(address, client_options, options, timeout=options.connect_timeout)
+        on_open()
         link = Link(
             "mirror",
-            _Borrowed(stdio),
+            _Borrowed(channel),
             WebSocketChannel(socket),
-            Relay(drains=True),
+            Relay(policy=mirror_policy(options, None), drains=drains),
             drain_timeout=options.drain_timeout,
         )
         async with anyio.create_task_group() as tasks:

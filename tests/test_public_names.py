@@ -17,6 +17,7 @@ InvalidElicitationFallbackError InvalidElicitationResponseError ListenError Loca
 RemoteProtocolError
 ActionRegistry ChoiceListComponent Resolved Unresolved create_action_confirmation define_component_manifest
 format_fallback resolve_component_frame select_choice
+RemoteAgent RemoteClientConnection connect_acp connect_remote_agent serve_acp
 run_mirror serve_command serve_stdio_command
 TransportOptions ServerOptions CommandOptions ClientOptions Server
 """.split()

@@ -16,7 +16,7 @@ __all__ = ["UnstableGate"]
 _METHODS = MethodSet("elicitation/create", "elicitation/complete")
 _HINT = (
     "the agent asked with elicitation/create, which is part of the unstable protocol: "
-    "answered 'method not found'; --unstable-protocol lets it through"
+    "answered 'method not found'; --unstable-protocol (use_unstable_protocol=True) lets it through"
 )
 
 

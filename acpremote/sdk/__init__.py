@@ -1,0 +1,12 @@
+"""The ACP SDK's agents and clients at either end of a link.
+
+The only package that imports the SDK's connections: `serve.py` stands before an agent of this process,
+`remote.py` is an agent on another machine. Both speak through `transport.py`; read that first.
+"""
+
+from __future__ import annotations
+
+from .remote import RemoteAgent, RemoteClientConnection, connect_acp, connect_remote_agent
+from .serve import serve_acp
+
+__all__ = ["RemoteAgent", "RemoteClientConnection", "connect_acp", "connect_remote_agent", "serve_acp"]
