@@ -1,15 +1,17 @@
 """What the endpoint answers over HTTP: a request's head in, a response or an open door out.
 
-Decisions are made in `core/access.py`; this module gathers what it has to know from the socket and writes
-the responses. Nothing is spawned here. Read `server.py` next.
+Decisions are made in `core/access.py`; this module gathers what has to be known from the socket, writes the
+responses, and keeps account of the sockets that have not got through yet. Nothing is spawned here. Must
+never log a header or a query, which may hold secrets. Read `server.py` next.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from email.utils import formatdate
 from http import HTTPStatus
 from importlib.metadata import version
 
@@ -19,97 +21,208 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from .core.access import Circumstances, Grant, Refusal, RequestHead, Route, Rules, decide
+from .core.credentials import ACP_SUBPROTOCOL, LINK_SUBPROTOCOL
+from .metadata import ServerMetadata
 from .options import TransportOptions
+from .transport.peer import is_stranger
+from .transport.websocket import ServerSocket
 
-__all__ = ["Doorkeeper"]
+__all__ = ["DoorSocket", "Doorkeeper", "Page"]
 
 logger = logging.getLogger(__name__)
 
+Page = tuple[int, list[tuple[str, str]], bytes]
+"""Status, headers and body of a page of the console."""
+
+_ALWAYS = (
+    ("Cache-Control", "no-store"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("X-Content-Type-Options", "nosniff"),
+)
+
+
+class DoorSocket(ServerSocket):
+    """A server's end of a connection, with what the doorkeeper decided about it.
+
+    `connection_id` names the socket to the client and in the log; it is no credential.
+    """
+
+    doorkeeper: Doorkeeper
+    grant: Grant | None = None
+    connection_id = ""
+
+    def connection_made(self, transport: object) -> None:
+        """Names it, and counts it among the sockets that have not got through."""
+        super().connection_made(transport)
+        self.connection_id = secrets.token_hex(16)
+        self.doorkeeper.knocked(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stops counting it."""
+        super().connection_lost(exc)
+        self.doorkeeper.left(self)
+
 
 class Doorkeeper:
-    """Answers every request of one server, before the 101."""
+    """Answers every request of one server, before the 101.
+
+    Args:
+        rules: what the server's owner decided.
+        options: shown in the metadata.
+        circumstances: tells what holds at this moment; whether the peer is a stranger is found here.
+        check_peer: whether the connecting process must belong to our user or root.
+        page: the console's answer for a path, or None where it has none.
+        max_handshakes: how many sockets may be in their opening handshake at once. One more ends the oldest:
+            a handshake takes milliseconds, so the oldest is the least likely to be an honest one.
+    """
 
     def __init__(
         self,
         rules: Rules,
         options: TransportOptions,
-        circumstances: Callable[[ServerConnection], Circumstances],
+        circumstances: Callable[[], Circumstances],
+        *,
+        check_peer: bool = False,
+        page: Callable[[str], Page | None] = lambda path: None,
+        max_handshakes: int = 256,
     ) -> None:
-        """`circumstances` tells what holds for a connection at this moment."""
-        self._rules = rules
+        self.rules = rules
         self._options = options
         self._circumstances = circumstances
-        self._grants: dict[ServerConnection, Grant] = {}
+        self._check_peer = check_peer
+        self._page = page
+        self._max_handshakes = max_handshakes
+        self._waiting: dict[DoorSocket, None] = {}  # in order of arrival
+        self._arriving: set[DoorSocket] = set()
         self.remote_cwd: str | None = None
         self.supported_agent_families: Sequence[str] = ()
+        self.socket_class = type("_Socket", (DoorSocket,), {"doorkeeper": self})
+        """The connection class for websockets' `create_connection=`."""
+
+    # -- the hooks of `websockets.serve` ----------------------------------------------------------------
 
     def process_request(self, connection: ServerConnection, request: Request) -> Response | None:
-        """The hook of `websockets.serve`: None lets the opening handshake go on."""
+        """Answers a request, or returns None to let the opening handshake go on."""
+        assert isinstance(connection, DoorSocket)
         head = RequestHead.of(request.method, request.path, request.headers.raw_items())
-        decision = decide(head, self._rules, self._circumstances(connection))
+        decision = decide(head, self.rules, self._now(connection))
         if isinstance(decision, Refusal):
-            logger.info("refused %s: %d %s", connection.remote_address, decision.status, decision.reason)
-            return _response(decision.status, decision.reason + "\n", headers=decision.headers, head=head)
+            who, path = _name(connection), head.path[:80]
+            logger.info("refused %r to %s: %d, %s", path, who, decision.status, decision.reason)
+            return _response(decision.status, f"{decision.reason}\n", decision.headers, head=head)
         if decision.route is Route.LINK:
-            self._grants[connection] = decision
+            connection.grant = decision
+            self._arriving.add(connection)
             return None
         return self._serve(decision, head)
 
     def select_subprotocol(
         self, connection: ServerConnection, offered: Sequence[Subprotocol]
     ) -> Subprotocol | None:
-        """The hook of `websockets.serve`: what `core/access.py` has chosen."""
-        grant = self._grants[connection]
-        return None if grant.subprotocol is None else Subprotocol(grant.subprotocol)
+        """Echoes what was chosen when the request was granted."""
+        assert isinstance(connection, DoorSocket)
+        chosen = connection.grant.subprotocol if connection.grant else None
+        return None if chosen is None else Subprotocol(chosen)
 
     def process_response(self, connection: ServerConnection, request: Request, response: Response) -> None:
-        """The hook of `websockets.serve`: names the connection in the 101."""
-        self._grants.pop(connection, None)
-        if response.status_code == HTTPStatus.SWITCHING_PROTOCOLS:
-            response.headers["Acp-Connection-Id"] = secrets.token_urlsafe(18)
+        """Adds to the 101 the connection's name and whether the acpremote link was negotiated."""
+        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+            return
+        assert isinstance(connection, DoorSocket)
+        response.headers["Acp-Connection-Id"] = connection.connection_id
+        if response.headers.get("Sec-WebSocket-Protocol") == LINK_SUBPROTOCOL:
+            response.headers["Acpremote-Link"] = "1"
+        self._waiting.pop(connection, None)
+
+    # -- sockets on their way in ------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """Sockets that have not finished their handshake."""
+        return len(self._waiting)
+
+    @property
+    def arriving(self) -> int:
+        """Sockets that were granted a link and have none yet; they take places already."""
+        return len(self._arriving)
+
+    def knocked(self, socket: DoorSocket) -> None:
+        """Counts a new socket, and ends the oldest waiting one when there are too many."""
+        self._waiting[socket] = None
+        if len(self._waiting) > self._max_handshakes:
+            oldest = next(iter(self._waiting))
+            logger.warning(
+                "more than %d unfinished handshakes; ended the oldest, from %s",
+                self._max_handshakes,
+                _name(oldest),
+            )
+            self.left(oldest)
+            oldest.transport.abort()
+
+    def admitted(self, socket: ServerConnection) -> None:
+        """Notes that a granted socket has its link now. Idempotent."""
+        assert isinstance(socket, DoorSocket)
+        self._arriving.discard(socket)
+
+    def left(self, socket: DoorSocket) -> None:
+        """Stops counting a socket. Idempotent."""
+        self._waiting.pop(socket, None)
+        self._arriving.discard(socket)
+
+    # -- answers ----------------------------------------------------------------------------------------
+
+    def _now(self, connection: ServerConnection) -> Circumstances:
+        now = self._circumstances()
+        if not self._check_peer:
+            return now
+        return replace(now, stranger=is_stranger(connection.local_address, connection.remote_address))
 
     def _serve(self, grant: Grant, head: RequestHead) -> Response:
-        if grant.route is Route.HEALTH:
-            return _response(200, "ok", head=head)
-        metadata = json.dumps(self._metadata(grant))
-        return _response(200, metadata, content_type="application/json", head=head)
+        match grant.route:
+            case Route.HEALTH:
+                return _response(200, "ok\n", head=head)
+            case Route.METADATA:
+                document = self.metadata(authorized=grant.authorized).to_json()
+                return _response(200, document, [("Content-Type", "application/json")], head=head)
+            case Route.CONSOLE:
+                page = self._page(grant.path)
+                if page is not None:
+                    status, headers, body = page
+                    return _response(status, body, headers, head=head)
+        raise AssertionError(f"no answer for {grant.route}: the rules grant no such request")
 
-    def _metadata(self, grant: Grant) -> dict[str, object]:
-        rules, options = self._rules, self._options
-        return {
-            "transport_kind": "websocket",
-            "transport_version": 1,
-            "package_version": version("acpremote"),
-            "auth_required": rules.token is not None,
-            "supported_auth_modes": [] if rules.token is None else ["bearer"],
-            "max_size": options.max_size,
-            "max_queue": 16,
-            "compression": options.compression,
-            "health_path": "/healthz",
-            "metadata_path": rules.mount_path,
-            "websocket_path": rules.websocket_path,
-            "supported_agent_families": list(self.supported_agent_families),
-            "remote_cwd": self.remote_cwd if grant.authorized else None,
-        }
+    def metadata(self, *, authorized: bool) -> ServerMetadata:
+        """The document at the mount path, as holders of the token or others see it."""
+        rules, options = self.rules, self._options
+        return ServerMetadata(
+            package_version=version("acpremote"),
+            auth_required=rules.token is not None,
+            supported_auth_modes=() if rules.token is None else ("bearer",),
+            max_size=options.max_size,
+            compression=options.compression,
+            metadata_path=rules.mount_path,
+            websocket_path=rules.websocket_path,
+            supported_agent_families=tuple(self.supported_agent_families),
+            remote_cwd=self.remote_cwd if authorized else None,
+            subprotocols=(ACP_SUBPROTOCOL, LINK_SUBPROTOCOL) if rules.link else (ACP_SUBPROTOCOL,),
+            console_path="/" if rules.console("/") else None,
+        )
 
 
 def _response(
-    status: int,
-    text: str,
-    *,
-    head: RequestHead,
-    content_type: str = "text/plain; charset=utf-8",
-    headers: Sequence[tuple[str, str]] = (),
+    status: int, body: bytes | str, headers: Sequence[tuple[str, str]] = (), *, head: RequestHead
 ) -> Response:
-    body = text.encode()
-    fields = Headers(
-        [
-            ("Content-Type", content_type),
-            ("Content-Length", str(len(body))),
-            ("Connection", "close"),
-            ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"),
-            *headers,
-        ]
-    )
-    return Response(status, HTTPStatus(status).phrase, fields, b"" if head.method == "HEAD" else body)
+    """Makes a response; `headers` replace those that every response has."""
+    content = body if isinstance(body, bytes) else body.encode()
+    fields = Headers([("Date", formatdate(usegmt=True)), ("Connection", "close")])
+    for name, value in (("Content-Type", "text/plain; charset=utf-8"), *_ALWAYS, *headers):
+        if name in fields:
+            del fields[name]
+        fields[name] = value
+    fields["Content-Length"] = str(len(content))
+    return Response(status, HTTPStatus(status).phrase, fields, b"" if head.method == "HEAD" else content)
+
+
+def _name(connection: ServerConnection) -> str:
+    address = connection.remote_address
+    return f"{address[0]} port {address[1]}" if isinstance(address, tuple) else "a local process"

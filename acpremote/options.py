@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, NoReturn, get_args
 
 from .errors import ConfigError
@@ -54,9 +56,38 @@ def _check_choice(options: object, name: str, allowed: Sequence[object]) -> None
         _reject(options, name, value, ", ".join(map(repr, allowed)))
 
 
+def _check_token(options: object) -> None:
+    """A token is visible ASCII: it travels in a header. The message must not show it."""
+    token = getattr(options, "bearer_token", None)
+    if token is None:
+        return
+    where = f"{type(options).__name__}.bearer_token"
+    if not token:
+        raise ConfigError(f"{where} is empty; leave it out to use no token")
+    if not all("!" <= character <= "~" for character in token):
+        raise ConfigError(f"{where} holds spaces, control characters or non-ASCII; none can be in a token")
+
+
 def _check_flag(options: object, name: str) -> None:
     if not isinstance(getattr(options, name), bool):
         _reject(options, name, getattr(options, name), "True, False")
+
+
+# What the opening handshake consists of; a second one of these would make two handshakes in one.
+_OWN_HEADERS = frozenset(
+    {"connection", "content-length", "host", "transfer-encoding", "upgrade"}
+    | {f"sec-websocket-{name}" for name in ("accept", "extensions", "key", "protocol", "version")}
+)
+
+
+def _check_header(name: str, value: str) -> None:
+    """Refuses what would break the handshake apart; the message must not show the value."""
+    if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+        raise ConfigError(f"{name!r} is no name of a header")
+    if name.lower() in _OWN_HEADERS:
+        raise ConfigError(f"the header {name} belongs to the handshake and cannot be set")
+    if not re.fullmatch(r"[\t -~\x80-\xff]*", value):
+        raise ConfigError(f"the value of the header {name} holds line breaks or other control characters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +155,26 @@ class ServerOptions:
     """Path of a Unix socket to listen on instead of host and port; made with mode 0600."""
     mount_path: str = "/acp"
     bearer_token: str | None = field(default=None, repr=False)
+    """What clients must present; None asks for nothing."""
+    query_token: bool = False
+    """Whether the token may also stand in the query, as `?token=`."""
+    insecure_no_auth: bool = False
+    """Allows to ask for no token where others than our own user can connect."""
+    allowed_hosts: Sequence[str] = ()
+    """Further names that clients may call the server by (the `Host` header), besides what it listens on."""
+    allowed_origins: Sequence[str] = ()
+    """Web pages from elsewhere that may connect: `https://app.example`."""
+    console: bool = True
+    """Whether the web console is served at `/`."""
+    tls_certificate: Path | None = None
+    """PEM file of the certificate and of those that signed it; holds the key too, where `tls_key` is None."""
+    tls_key: Path | None = None
+    tls_self_signed: bool = False
+    """Makes a certificate of our own and reuses it; clients pin it by its fingerprint."""
+    state_dir: Path | None = None
+    """Where the self-signed certificate is kept; None is the XDG state directory."""
+    max_handshakes: int = 256
+    """Sockets in their opening handshake at once; one more ends the oldest of them."""
     max_connections: int = 1000
     """Links at once, detached ones included; further connections get 503."""
     shutdown_timeout: float = 8
@@ -133,10 +184,25 @@ class ServerOptions:
         _check_integer(self, "port", 0, 65535)
         if not self.mount_path.startswith("/") or set(self.mount_path) & set("?# "):
             _reject(self, "mount_path", self.mount_path, "a path that begins with /")
-        if self.bearer_token is not None and not self.bearer_token:
-            raise ConfigError("ServerOptions.bearer_token is empty; leave it out to ask for no token")
+        _check_token(self)
         _check_integer(self, "max_connections", 1, 1_000_000)
+        _check_integer(self, "max_handshakes", 1, 1_000_000)
         _check_seconds(self, "shutdown_timeout", 0.1)
+        for name in ("query_token", "insecure_no_auth", "console", "tls_self_signed"):
+            _check_flag(self, name)
+        if self.tls_key is not None and self.tls_certificate is None:
+            raise ConfigError("a TLS key was given without its certificate")
+        if self.tls_self_signed and self.tls_certificate is not None:
+            raise ConfigError("give either a TLS certificate or ask for a self-signed one")
+        if self.has_tls and self.unix_path is not None:
+            raise ConfigError("a Unix socket needs no TLS: only our own user can open it")
+        if self.query_token and self.bearer_token is None:
+            raise ConfigError("a token in the query was allowed, but there is no token")
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether the server speaks TLS itself."""
+        return self.tls_self_signed or self.tls_certificate is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,10 +218,17 @@ class ClientOptions:
     """Further headers of the opening handshake."""
     insecure: bool = False
     """Allows a token over plain `ws://` to another machine."""
+    ca_file: Path | None = None
+    """PEM file of the only authorities to trust, instead of the system's."""
+    tls_pin: str | None = None
+    """SHA-256 fingerprint of the server's certificate; without `ca_file` it is all that is checked."""
 
     def __post_init__(self) -> None:
-        if self.bearer_token is not None and not self.bearer_token:
-            raise ConfigError("ClientOptions.bearer_token is empty; leave it out to present none")
+        _check_token(self)
+        for name, value in self.headers:
+            _check_header(name, value)
+            if name.lower() == "authorization" and self.bearer_token is not None:
+                raise ConfigError("give either a token or an Authorization header")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import contextlib
 import logging
 import os
 import socket
+import ssl
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,18 +25,20 @@ import anyio
 import anyio.abc
 from websockets.asyncio.server import ServerConnection, serve, unix_serve
 
-from .core.access import Circumstances, Rules
-from .core.authority import BoundTo, is_loopback_name
+from .core.access import Circumstances
 from .core.relay import Relay
+from .core.setup import bound_to, make_rules, wants_peer_check, warnings
 from .core.side import Side
 from .ending import Ending, EndingKind
 from .endpoint import Doorkeeper
-from .errors import ConfigError, ListenError
+from .errors import ListenError
 from .options import CommandOptions, ServerOptions, StderrMode, TransportOptions
 from .pump import Link
+from .tls import self_signed, server_context
 from .transport.channel import Channel
 from .transport.guardian import Guardian
 from .transport.lazy import LazyChannel
+from .transport.peer import can_tell_users
 from .transport.process import ProcessChannel, check_command, spawn
 from .transport.websocket import WRITE_HIGH_WATER, ServerSocket, WebSocketChannel
 
@@ -74,7 +77,18 @@ class Server:
         self._closers: list[Callable[[], None]] = []
         self.sockets: tuple[socket.socket, ...] = ()
         """The listening sockets."""
-        self.doorkeeper = Doorkeeper(self._rules(), transport, self._circumstances)
+        self.tls_fingerprint: str | None
+        """SHA-256 of the self-signed certificate, for clients to pin."""
+        self._tls, self.tls_fingerprint = _tls_of(options)
+        self.doorkeeper = Doorkeeper(
+            make_rules(options, link=False, console=lambda path: False),
+            transport,
+            self._circumstances,
+            check_peer=wants_peer_check(options) and can_tell_users(),
+            max_handshakes=options.max_handshakes,
+        )
+        for warning in warnings(options, can_tell_users=can_tell_users()):
+            logger.warning("%s", warning)
 
     # -- the handle -------------------------------------------------------------------------------------
 
@@ -86,7 +100,8 @@ class Server:
             return f"unix:{options.unix_path}"
         host, port = self.sockets[0].getsockname()[:2]
         name = f"[{host}]" if ":" in host else host
-        return f"ws://{name}:{port}{options.mount_path.rstrip('/')}/ws"
+        scheme = "ws" if self._tls is None else "wss"
+        return f"{scheme}://{name}:{port}{self.doorkeeper.rules.websocket_path}"
 
     @property
     def port(self) -> int | None:
@@ -177,7 +192,8 @@ class Server:
     async def _listen(self) -> AsyncIterator[None]:
         options, transport = self._options, self._transport
         settings = {
-            "create_connection": ServerSocket,
+            "create_connection": self.doorkeeper.socket_class,
+            "ssl": self._tls,
             "process_request": self.doorkeeper.process_request,
             "process_response": self.doorkeeper.process_response,
             "select_subprotocol": self.doorkeeper.select_subprotocol,
@@ -199,6 +215,10 @@ class Server:
             finally:
                 os.umask(mask)
         self.sockets = tuple(server.sockets)
+        if options.unix_path is None:
+            addresses = [listening.getsockname()[0] for listening in self.sockets]
+            rules = replace(self.doorkeeper.rules, bound_to=bound_to(options, *addresses))
+            self.doorkeeper.rules = rules
         try:
             yield
         finally:
@@ -227,19 +247,9 @@ class Server:
 
     # -- one connection ---------------------------------------------------------------------------------
 
-    def _rules(self) -> Rules:
-        options = self._options
-        unix = options.unix_path is not None
-        return Rules(
-            mount_path=options.mount_path.rstrip("/") or "/",
-            token=None if options.bearer_token is None else options.bearer_token.encode(),
-            bound_to=BoundTo.of("localhost" if unix else options.host),
-            link=False,
-        )
-
-    def _circumstances(self, connection: ServerConnection) -> Circumstances:
-        full = len(self._links) >= self._options.max_connections
-        return Circumstances(draining=self._draining, full=full)
+    def _circumstances(self) -> Circumstances:
+        taken = len(self._links) + self.doorkeeper.arriving
+        return Circumstances(draining=self._draining, full=taken >= self._options.max_connections)
 
     async def _handle(self, connection: ServerConnection) -> None:
         assert isinstance(connection, ServerSocket)
@@ -258,6 +268,7 @@ class Server:
         agent = LazyChannel(lambda: self._source(link_id))
         link = Link(link_id, WebSocketChannel(connection), agent, Relay(), drain_timeout=0)
         self._links[link_id] = link
+        self.doorkeeper.admitted(connection)
         link.log.info("opened by %s", _peer_name(connection))
         try:
             ending = await link.run()
@@ -277,6 +288,16 @@ def _absolute(path: str | os.PathLike[str] | None) -> str:
 def _peer_name(connection: ServerConnection) -> str:
     address = connection.remote_address
     return f"{address[0]} port {address[1]}" if isinstance(address, tuple) and address else "a local process"
+
+
+def _tls_of(options: ServerOptions) -> tuple[ssl.SSLContext | None, str | None]:
+    """The TLS context, and the fingerprint of a certificate of our own making."""
+    if options.tls_self_signed:
+        made = self_signed([options.host, *options.allowed_hosts], options.state_dir)
+        return server_context(made.file), made.fingerprint
+    if options.tls_certificate is not None:
+        return server_context(options.tls_certificate, options.tls_key), None
+    return None, None
 
 
 def _remove_stale_socket(path: str) -> None:
@@ -312,8 +333,6 @@ async def start_server(
         ConfigError: the set-up is unsafe.
         ListenError: the address cannot be listened on.
     """
-    if options.unix_path is None and options.bearer_token is None and not is_loopback_name(options.host):
-        raise ConfigError(f"listening on {options.host} without a token would let anybody run the agent")
     server = Server(source, options, transport or TransportOptions())
     await server.start()
     return server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -254,9 +255,12 @@ async def test_unknown_sessions_and_modes_are_invalid_params() -> None:
 async def test_the_agent_runs_as_a_process_on_stdio() -> None:
     client = RecordingClient(pick("Production"))
     command = [sys.executable, "-m", "acpremote.demo"]
-    async with spawn_agent_process(cast(Client, client), *command, use_unstable_protocol=True) as (
-        agent,
-        child,
+    spawned = spawn_agent_process(cast(Client, client), *command, env=os.environ, use_unstable_protocol=True)
+    async with (
+        spawned as (
+            agent,
+            child,
+        )
     ):
         started = await agent.initialize(1, client_capabilities=FORMS)
         session = await agent.new_session(cwd="/nowhere")

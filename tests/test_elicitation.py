@@ -11,6 +11,7 @@ from dataclasses import FrozenInstanceError, dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import anyio.lowlevel
 import pytest
 from acp import RequestError
 from acp.schema import (
@@ -498,6 +499,7 @@ async def test_a_plain_fallback_value_works_with_a_warning_that_points_at_the_ca
     choices = [ElicitationChoice(value=offered, label="Europe"), ElicitationChoice(value=None, label="None")]
 
     async def later() -> Region:
+        await anyio.lowlevel.checkpoint()
         return Region("eu")
 
     plain: list[Any] = [lambda: Region("eu"), later, lambda: None]

@@ -10,3 +10,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 def main() -> None:
     """Runs the command line."""
     app()
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from . import expose, mirror
+from . import demo, expose, mirror
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -14,8 +14,13 @@ app = typer.Typer(
 )
 app.command(context_settings={"allow_interspersed_args": False})(expose.expose)
 app.command()(mirror.mirror)
+app.command()(demo.demo)
 
 
 def main() -> None:
     """Runs the command line."""
     app()
+
+
+if __name__ == "__main__":
+    main()

@@ -18,13 +18,21 @@ _DEFAULTS = TransportOptions()
 def mirror(
     address: Annotated[str, typer.Argument(metavar="ADDR", help="ws://…, wss://… or unix:PATH.")],
     reconnect: Annotated[bool, typer.Option(help="Try again when the connection fails.")] = True,
+    unstable_protocol: Annotated[
+        bool,
+        typer.Option(
+            "--unstable-protocol", help="Let the agent ask questions (elicitation, unstable in ACP)."
+        ),
+    ] = False,
     max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
 ) -> None:
     """Show the agent at ADDR as a local one: frames on stdin and stdout, unchanged."""
     with logging_to_stderr(log_level):
         try:
-            options = TransportOptions(max_size=max_message_size, reconnect=reconnect)
+            options = TransportOptions(
+                max_size=max_message_size, reconnect=reconnect, use_unstable_protocol=unstable_protocol
+            )
         except ValueError as error:
             raise fail(str(error), ExitStatus.USAGE) from None
 

@@ -6,11 +6,13 @@ transcript says so.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import anyio
 import typer
 from acp import schema
 
@@ -123,20 +125,28 @@ async def default_answer(options: Sequence[Option], default: int) -> int | None:
 
 async def person_answers(options: Sequence[Option], default: int) -> int | None:
     """Asks the person at the terminal for a number; Enter takes the default, Ctrl-D cancels."""
-    from prompt_toolkit import PromptSession
-
     _show(options, default)
-    prompt: PromptSession[str] = PromptSession()
     while True:
-        try:
-            text = (await prompt.prompt_async(" " * _WIDTH + f"answer [{default + 1}]: ")).strip()
-        except EOFError:
+        typer.echo(" " * _WIDTH + f"answer [{default + 1}]: ", nl=False)
+        text = await _read_line()
+        if text is None:
+            typer.echo()
             return None
         if not text:
             return default
         if text.isdecimal() and 1 <= int(text) <= len(options):
             return int(text) - 1
         typer.echo(" " * _WIDTH + f"please type a number from 1 to {len(options)}")
+
+
+async def _read_line() -> str | None:
+    """Reads one line from the terminal, which does the editing; None at the end of input.
+
+    No thread waits in `input()`, so that Ctrl-C ends the command at once.
+    """
+    await anyio.wait_readable(sys.stdin.fileno())
+    line = os.read(sys.stdin.fileno(), 4096)
+    return line.decode(errors="replace").strip() if line else None
 
 
 def _show(options: Sequence[Option], default: int) -> None:

@@ -379,8 +379,9 @@ def test_a_frame_of_another_method_is_the_same_object_afterwards(
 ) -> None:
     frame = json.dumps({"id": 1, "method": method, "params": params}).encode()
     relay = Relay(policy=Policies(UnstableGate(), RemoteOwnership(CWD)))
-    (command,) = relay.frames_received(side, [frame])
+    commands = relay.frames_received(side, [frame])
     if method not in JUDGED:
+        (command,) = commands
         assert isinstance(command, Send)
         assert command.frames[0] is frame
 

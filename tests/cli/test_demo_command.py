@@ -1,0 +1,135 @@
+"""`acpremote demo` as people run it: in a terminal, in a pipe, interrupted."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import cast
+
+import anyio
+import pexpect
+import pytest
+from acp import Client, helpers, spawn_agent_process
+
+from ..recording_client import FORMS, RecordingClient, pick
+
+DEMO = [sys.executable, "-m", "acpremote_cli.main", "demo"]
+MARK = "ACPREMOTE_TEST_MARK"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """An environment with a mark that every process started under it inherits."""
+    return {**os.environ, MARK: uuid.uuid4().hex, "TERM": "xterm", "COLUMNS": "100"}
+
+
+def running(environment: dict[str, str]) -> list[str]:
+    """The command lines of the processes that carry the mark of `environment`."""
+    mark = f"{MARK}={environment[MARK]}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            pass  # gone, or not ours
+    return found
+
+
+def test_without_a_terminal_the_defaults_are_taken(environment: dict[str, str]) -> None:
+    ran = subprocess.run(
+        DEMO, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=50
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    address = re.search(r"^acpremote: listening on (ws://127\.0\.0\.1:\d+/acp/ws)$", ran.stdout, re.M)
+    assert address
+    assert f"$ acpremote mirror --unstable-protocol {address[1]}\n" in ran.stdout
+    assert "asks    Choose a deployment target\n        1. Preview (default)\n" in ran.stdout
+    assert ran.stdout.count("answer: 1 (the default: standard input is no terminal)\n") == 2
+    assert "agent   You picked Target.PREVIEW.\n" in ran.stdout
+    assert "end     end_turn\n" in ran.stdout
+    assert running(environment) == []
+
+
+def in_terminal(environment: dict[str, str]) -> pexpect.spawn:
+    return pexpect.spawn(
+        DEMO[0], DEMO[1:], env=environment, encoding="utf-8", timeout=30, dimensions=(40, 100)
+    )
+
+
+def test_in_a_terminal_the_person_answers(environment: dict[str, str]) -> None:
+    terminal = in_terminal(environment)
+    terminal.expect(r"May I do this\?")
+    terminal.expect(r"answer \[1\]: ")
+    terminal.send("3\r")
+    terminal.expect("I did not run the tool")
+    terminal.expect("Choose a deployment target")
+    terminal.expect(r"answer \[1\]: ")
+    terminal.send("7\r")
+    terminal.expect("please type a number from 1 to 2")
+    terminal.expect(r"answer \[1\]: ")
+    terminal.send("2\r")
+    terminal.expect("You picked Target.PRODUCTION")
+    terminal.expect("end_turn")
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.exitstatus == 0
+    assert running(environment) == []
+
+
+@pytest.mark.parametrize("moment", [r"answer \[1\]: ", "acpremote mirror"])
+def test_ctrl_c_leaves_with_130_and_nothing_running(environment: dict[str, str], moment: str) -> None:
+    terminal = in_terminal(environment)
+    terminal.expect(moment)
+    terminal.sendintr()
+    terminal.expect(pexpect.EOF)
+    assert "Traceback" not in (terminal.before or "")
+    terminal.close()
+    assert terminal.exitstatus == 130
+    assert running(environment) == []
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback(environment: dict[str, str]) -> None:
+    shown = subprocess.run(
+        ["sh", "-c", '"$@" | head -n 1', "sh", *DEMO],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=50,
+    )
+    assert shown.stdout == "$ acpremote expose --port 0 -- acpremote demo --agent\n"
+    assert "Traceback" not in shown.stderr
+    assert running(environment) == []
+
+
+@pytest.mark.anyio
+async def test_the_agent_alone_speaks_acp_on_stdio() -> None:
+    client = RecordingClient(pick("Production"))
+    command = [*DEMO, "--agent"]
+    spawned = spawn_agent_process(cast(Client, client), *command, env=os.environ, use_unstable_protocol=True)
+    with anyio.fail_after(30):
+        async with spawned as (agent, _):
+            await agent.initialize(1, client_capabilities=FORMS)
+            session = await agent.new_session(cwd="/nowhere")
+            await agent.prompt(session.session_id, [helpers.text_block("choice")])
+    assert client.messages == ["You picked Target.PRODUCTION."]
+
+
+def test_the_agent_alone_says_how_it_is_started_when_it_has_no_pipe() -> None:
+    ran = subprocess.run(
+        [*DEMO, "--agent"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=50
+    )
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    (line,) = ran.stderr.splitlines()
+    assert "acpremote expose -- acpremote demo --agent" in line
