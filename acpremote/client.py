@@ -20,8 +20,9 @@ from .core.side import Side
 from .ending import Ending, EndingKind
 from .options import ClientOptions, TransportOptions
 from .pump import Link
+from .transport.address import Address, check_safe, parse_address
 from .transport.channel import Channel
-from .transport.dial import Address, dial_with_retry, parse_address
+from .transport.dial import Dialer
 from .transport.stdio import open_stdio
 from .transport.websocket import WebSocketChannel
 
@@ -85,7 +86,9 @@ class Endpoint:
             ConfigError: the address is not one, or an option is not allowed.
         """
         client = client_options or ClientOptions(**short)
-        return cls(parse_address(url), client, options or TransportOptions())
+        address = parse_address(url)
+        check_safe(address, client)
+        return cls(address, client, options or TransportOptions())
 
 
 async def join(
@@ -103,9 +106,10 @@ async def join(
     Raises:
         ConnectError: the endpoint cannot be reached or refuses us.
     """
-    address, client_options, options = endpoint.address, endpoint.client, endpoint.options
+    options = endpoint.options
+    dialer = Dialer(endpoint.address, endpoint.client, options)
     while True:
-        socket = await dial_with_retry(address, client_options, options, timeout=options.connect_timeout)
+        socket = await dialer.dial_with_retry(timeout=options.connect_timeout)
         on_open()
         link = Link(
             "mirror",

@@ -1,4 +1,4 @@
-"""Opens a client's WebSocket connection: addresses, one try, and tries with growing gaps.
+"""Opens a client's WebSocket connections: one try, and tries with growing gaps.
 
 Translates what `websockets` and the operating system raise into `ConnectError` and `ConnectRefused`, and
 decides which failures are final.
@@ -9,85 +9,109 @@ from __future__ import annotations
 import logging
 import random
 import ssl
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import anyio
-from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import (
+    InvalidHandshake,
+    InvalidMessage,
+    InvalidProxy,
+    InvalidProxyStatus,
+    InvalidStatus,
+    InvalidURI,
+)
+from websockets.http11 import Response
 from websockets.typing import Subprotocol
+from websockets.uri import parse_uri
 
-from ..core.authority import is_loopback_name
+from ..core.credentials import ACP_SUBPROTOCOL
 from ..core.side import Side
-from ..errors import ConfigError, ConnectError, ConnectRefused
+from ..errors import AcpRemoteError, ConfigError, ConnectError, ConnectRefused
 from ..options import ClientOptions, TransportOptions
+from ..tls import client_context, describe_tls_error, parse_fingerprint
+from .address import Address, check_safe
+from .cookies import Cookies
 from .websocket import WRITE_HIGH_WATER, ClientSocket
 
-__all__ = ["Address", "back_off", "dial", "dial_with_retry", "parse_address"]
+__all__ = ["Dialer", "back_off"]
 
 logger = logging.getLogger(__name__)
 
-_SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
-DEFAULT_PATH = "/acp/ws"
 FIRST_DELAY, LONGEST_DELAY = 0.25, 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where an endpoint is: a WebSocket URL, and the path of a Unix socket if it is reached by one."""
-
-    url: str
-    unix_path: str | None = None
-
-    def __str__(self) -> str:
-        return self.url if self.unix_path is None else f"unix:{self.unix_path}"
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether the endpoint is on this machine."""
-        return self.unix_path is not None or is_loopback_name(urlsplit(self.url).hostname or "")
-
-
-def parse_address(text: str) -> Address:
-    """Reads `ws://`, `wss://`, `http://`, `https://` and `unix:PATH`; a missing path is `/acp/ws`.
+class Dialer:
+    """Opens a client's connections to one endpoint, and remembers its cookies from one to the next.
 
     Raises:
-        ConfigError: it is none of these.
+        ConfigError: secrets would travel in the clear to another machine, or a TLS option is wrong.
     """
-    if text.startswith("unix:") and len(text) > len("unix:"):
-        return Address(f"ws://localhost{DEFAULT_PATH}", text.removeprefix("unix:"))
-    try:
-        parts = urlsplit(text)
-        scheme = _SCHEMES[parts.scheme]
-        if not parts.hostname or parts.username is not None or parts.port == 0:
-            raise ValueError(text)
-    except (KeyError, ValueError):
-        raise ConfigError(
-            f"{text!r} is no address of an endpoint; allowed: ws://HOST:PORT/acp/ws, wss://…, unix:PATH"
-        ) from None
-    path = DEFAULT_PATH if parts.path in ("", "/") else parts.path
-    return Address(urlunsplit((scheme, parts.netloc, path, parts.query, "")))
 
+    def __init__(self, address: Address, client: ClientOptions, options: TransportOptions) -> None:
+        check_safe(address, client)
+        self.address = address
+        self._client = client
+        self._options = options
+        self._cookies = Cookies()
+        pin = None if client.tls_pin is None else parse_fingerprint(client.tls_pin)
+        self._tls = client_context(ca_file=client.ca_file, pin=pin) if address.has_tls else None
 
-async def dial(address: Address, client: ClientOptions, options: TransportOptions) -> ClientSocket:
-    """Connects once.
+    async def dial(self, subprotocols: Sequence[str] = (ACP_SUBPROTOCOL,)) -> ClientSocket:
+        """Connects once, offering `subprotocols` in this order.
 
-    Raises:
-        ConnectRefused: the endpoint answered with an HTTP error.
-        ConnectError: it could not be reached; `final` tells whether another try can help.
-    """
-    headers = list(client.headers)
-    if client.bearer_token is not None:
-        headers.append(("Authorization", f"Bearer {client.bearer_token}"))
-    extra: dict[str, Any] = {"unix": True, "path": address.unix_path} if address.unix_path is not None else {}
-    try:
-        socket = await connect(
+        Raises:
+            ConnectRefused: the endpoint answered with an HTTP error.
+            ConnectError: it could not be reached; `final` tells whether another try can help.
+            ConfigError: a proxy named in the environment cannot be used.
+        """
+        try:
+            socket = await self._connect(subprotocols)
+        except Exception as error:
+            translated = _translate(error, self.address, self._client)
+            if translated is None:
+                raise
+            if isinstance(error, InvalidStatus):
+                self._keep_cookies(error.response)
+            raise translated from error
+        if socket.response is not None:
+            self._keep_cookies(socket.response)
+        assert isinstance(socket, ClientSocket)
+        socket.configure(self._options, Side.AGENT)
+        return socket
+
+    async def dial_with_retry(
+        self, *, timeout: float, subprotocols: Sequence[str] = (ACP_SUBPROTOCOL,)
+    ) -> ClientSocket:
+        """Connects, with further tries for up to `timeout` seconds where they can help.
+
+        Raises:
+            ConnectError: the last failure.
+            ConfigError: a proxy named in the environment cannot be used.
+        """
+        deadline = anyio.current_time() + timeout
+        for delay in back_off():
+            try:
+                return await self.dial(subprotocols)
+            except ConnectError as error:
+                if error.final or not self._options.reconnect or anyio.current_time() + delay > deadline:
+                    raise
+                logger.warning("%s; trying again in %.1f s", error, delay)
+            await anyio.sleep(delay)
+        raise AssertionError("back_off never ends")
+
+    async def _connect(self, subprotocols: Sequence[str]) -> ClientConnection:
+        address, options = self.address, self._options
+        extra: dict[str, Any] = {} if self._tls is None else {"ssl": self._tls}
+        if address.unix_path is not None:
+            extra = {"unix": True, "path": address.unix_path}
+        return await _Connect(
             address.url,
             create_connection=ClientSocket,
-            subprotocols=[Subprotocol("acp.v1")],
-            additional_headers=headers,
+            subprotocols=[Subprotocol(name) for name in subprotocols],
+            additional_headers=self._headers(),
+            user_agent_header="acpremote",
             compression=options.compression,
             open_timeout=options.open_timeout,
             close_timeout=options.close_timeout,
@@ -97,25 +121,89 @@ async def dial(address: Address, client: ClientOptions, options: TransportOption
             proxy=None if address.is_loopback else True,
             **extra,
         )
-    except InvalidStatus as error:
-        raise _refused(address, error) from error
-    except InvalidURI as error:
-        raise ConfigError(f"{address} is no address of an endpoint") from error
-    except (ssl.SSLError, InvalidHandshake) as error:
-        raise ConnectError(f"cannot connect to {address}: {error}", final=True) from error
-    except (OSError, EOFError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise ConnectError(f"cannot connect to {address}: {reason}") from error
-    assert isinstance(socket, ClientSocket)
-    socket.configure(options, Side.AGENT)
-    return socket
+
+    def _headers(self) -> list[tuple[str, str]]:
+        headers = list(self._client.headers)
+        if self._client.bearer_token is not None:
+            headers.append(("Authorization", f"Bearer {self._client.bearer_token}"))
+        cookie = self._cookies.header(self.address.url)
+        if cookie is not None and not any(name.lower() == "cookie" for name, _ in headers):
+            headers.append(("Cookie", cookie))
+        return headers
+
+    def _keep_cookies(self, response: Response) -> None:
+        self._cookies.store(self.address.url, response.headers.get_all("Set-Cookie"))
 
 
-def _refused(address: Address, error: InvalidStatus) -> ConnectRefused:
-    status = error.response.status_code
-    body = bytes(error.response.body or b"").decode("utf-8", "replace").strip()
-    said = body.splitlines()[0][:200] if body else error.response.reason_phrase
-    return ConnectRefused(f"{address} refused the connection: {status} {said}", status)
+class _Connect(connect):
+    """Websockets' `connect`, but a redirect to another origin is not followed.
+
+    What we present is meant for the address that the user gave, and the user did not see the other one.
+    """
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        """See `connect.process_redirect`: an address to go on with, or the exception to raise."""
+        before = self.ws_uri
+        try:
+            target = super().process_redirect(exc)
+            after = parse_uri(target) if isinstance(target, str) else before
+        except InvalidURI:
+            return exc
+        same = (before.secure, before.host, before.port) == (after.secure, after.host, after.port)
+        return target if same else exc
+
+
+def _translate(error: Exception, address: Address, client: ClientOptions) -> AcpRemoteError | None:
+    """Our exception for one of websockets', the operating system's or OpenSSL's; None for a fault of ours."""
+    match error:
+        case InvalidStatus():
+            return _refused(address, client, error.response)
+        case ssl.SSLError():
+            return ConnectError(f"cannot connect: {describe_tls_error(error, address.host)}", final=True)
+        case InvalidProxyStatus():
+            status = error.response.status_code
+            return ConnectError(f"the proxy refused to connect to {address}: {status}", final=status < 500)
+        case InvalidMessage() | ConnectionError() if not getattr(error, "strerror", None):
+            hung_up = isinstance(error, ConnectionError) or isinstance(error.__cause__, EOFError)
+            did = "hung up during the opening handshake" if hung_up else "does not answer in HTTP"
+            hint = "it may not speak TLS" if address.has_tls else "an encrypted endpoint needs wss://"
+            return ConnectError(f"{address} {did}; {hint}", final=not hung_up)
+        case InvalidHandshake():
+            return ConnectError(f"{address} is no WebSocket endpoint: {error}", final=True)
+        case InvalidProxy() | ImportError():
+            # The address of a proxy may hold a password, so it is not shown.
+            why = error.msg if isinstance(error, InvalidProxy) else "SOCKS needs the package python-socks"
+            return ConfigError(f"the proxy named in the environment cannot be used: {why}")
+        case InvalidURI():
+            return ConfigError(f"{address} is no address of an endpoint")
+        case OSError() | EOFError():
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            return ConnectError(f"cannot connect to {address}: {reason}")
+    return None
+
+
+def _refused(address: Address, client: ClientOptions, response: Response) -> ConnectRefused:
+    status = response.status_code
+    body = bytes(response.body or b"").decode("utf-8", "replace").strip()
+    said = body.splitlines()[0][:200] if body else response.reason_phrase
+    # A stranger's text goes to a terminal: nothing in it may move the cursor.
+    said = "".join(character if character.isprintable() else "?" for character in said)
+    return ConnectRefused(
+        f"{address} refused the connection: {status} {said}{_advice(status, client, response)}", status
+    )
+
+
+def _advice(status: int, client: ClientOptions, response: Response) -> str:
+    """What the user can do about a refusal, as the end of a sentence."""
+    if status == 401:
+        if client.bearer_token is None:
+            return "; give the token with --token-env or --token-file"
+        return "; the token that was given is not the server's"
+    if status == 404:
+        return "; the path is another one, see --mount-path of the server"
+    if 300 <= status < 400 and "Location" in response.headers:
+        return "; it points to another address, which is not followed"
+    return ""
 
 
 def back_off() -> Iterator[float]:
@@ -124,23 +212,3 @@ def back_off() -> Iterator[float]:
     while True:
         yield delay * random.uniform(0.75, 1.25)  # noqa: S311 -- no secret
         delay = min(delay * 2, LONGEST_DELAY)
-
-
-async def dial_with_retry(
-    address: Address, client: ClientOptions, options: TransportOptions, *, timeout: float
-) -> ClientSocket:
-    """Connects, with further tries for up to `timeout` seconds where they can help.
-
-    Raises:
-        ConnectError: the last failure.
-    """
-    deadline = anyio.current_time() + timeout
-    for delay in back_off():
-        try:
-            return await dial(address, client, options)
-        except ConnectError as error:
-            if error.final or not options.reconnect or anyio.current_time() + delay > deadline:
-                raise
-            logger.warning("%s; trying again in %.1f s", error, delay)
-        await anyio.sleep(delay)
-    raise AssertionError("back_off never ends")

@@ -119,6 +119,8 @@ class Socket(_Base):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wakes whoever receives."""
+        if not hasattr(self, "_inbox"):
+            return  # TLS failed inside a proxy's tunnel: nobody was told that there is a connection
         super().connection_lost(exc)
         if self._ending is None:
             self._note_end()
