@@ -206,6 +206,7 @@ class Doorkeeper:
             remote_cwd=self.remote_cwd if authorized else None,
             subprotocols=(ACP_SUBPROTOCOL, LINK_SUBPROTOCOL) if rules.link else (ACP_SUBPROTOCOL,),
             console_path="/" if rules.console("/") else None,
+            authorized=authorized,
         )
 
 

@@ -21,7 +21,9 @@ class ServerMetadata:
     """Describes an endpoint to clients and to people.
 
     `max_size` is the longest message in bytes. `max_queue` is a bound in messages, which stock clients
-    want to see; this server bounds bytes. `subprotocols` and `console_path` are our additions.
+    want to see; this server bounds bytes. `subprotocols`, `console_path` and `authorized` are our
+    additions; the last says whether the one who asks would get a link, which a page cannot learn from a
+    refused handshake.
     """
 
     transport_kind: str = "websocket"
@@ -39,6 +41,7 @@ class ServerMetadata:
     remote_cwd: str | None = None
     subprotocols: tuple[str, ...] = ()
     console_path: str | None = None
+    authorized: bool = True
 
     def to_json(self) -> bytes:
         """Spells it as one JSON object."""
@@ -81,6 +84,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "remote_cwd": (str, type(None)),
     "subprotocols": (list,),
     "console_path": (str, type(None)),
+    "authorized": (bool,),
 }
 _REQUIRED = ("package_version", "auth_required", "max_size", "metadata_path", "websocket_path")
 

@@ -25,6 +25,7 @@ import anyio
 import anyio.abc
 from websockets.asyncio.server import ServerConnection, serve, unix_serve
 
+from . import console
 from .core.access import Circumstances
 from .core.relay import Relay
 from .core.setup import bound_to, make_rules, wants_peer_check, warnings
@@ -80,11 +81,13 @@ class Server:
         self.tls_fingerprint: str | None
         """SHA-256 of the self-signed certificate, for clients to pin."""
         self._tls, self.tls_fingerprint = _tls_of(options)
+        console_on = options.console and options.mount_path.strip("/") != ""
         self.doorkeeper = Doorkeeper(
-            make_rules(options, link=False, console=lambda path: False),
+            make_rules(options, link=False, console=lambda path: console_on and path in console.paths()),
             transport,
             self._circumstances,
             check_peer=wants_peer_check(options) and can_tell_users(),
+            page=lambda path: console.respond(path, mount_path=options.mount_path),
             max_handshakes=options.max_handshakes,
         )
         for warning in warnings(options, can_tell_users=can_tell_users()):

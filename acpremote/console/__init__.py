@@ -104,8 +104,7 @@ def _directory() -> str:
 @lru_cache(maxsize=8)
 def _page(endpoint: str) -> bytes:
     template = (Path(__file__).parent / "index.html").read_text(encoding="utf-8")
-    return (
-        template.replace("{assets}", _directory())
-        .replace("{endpoint}", html.escape(endpoint, quote=True))
-        .encode()
-    )
+    modules = [name for name in _assets() if name.endswith(".js")]
+    preload = "\n  ".join(f'<link rel="modulepreload" href="{{assets}}/{name}">' for name in modules)
+    text = template.replace("{preload}", preload).replace("{assets}", _directory())
+    return text.replace("{endpoint}", html.escape(endpoint, quote=True)).encode()

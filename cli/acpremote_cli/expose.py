@@ -29,6 +29,7 @@ def expose(
     terminate_timeout: Annotated[float, typer.Option(help="Seconds the agent has to leave.")] = 2,
     max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
     max_connections: Annotated[int, typer.Option(help="Links at once.")] = _SERVER.max_connections,
+    console: Annotated[bool, typer.Option(help="Serve the web console at /.")] = _SERVER.console,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Relay the agent that COMMAND starts: one process per connection, frames unchanged."""
@@ -42,7 +43,12 @@ def expose(
                 terminate_timeout=terminate_timeout,
             )
             server_options = ServerOptions(
-                host=host, port=port, unix_path=unix, mount_path=mount_path, max_connections=max_connections
+                host=host,
+                port=port,
+                unix_path=unix,
+                mount_path=mount_path,
+                max_connections=max_connections,
+                console=console,
             )
             transport = TransportOptions(max_size=max_message_size)
         except ValueError as error:
