@@ -30,6 +30,30 @@ class Conversation:
 
 
 @asynccontextmanager
+async def streams_of(end: socket.socket) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """The streams of one end of a socket pair."""
+    reader, writer = await asyncio.open_connection(sock=end)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+@asynccontextmanager
+async def connected(agent: Agent, client: object, *, unstable: bool = True) -> AsyncIterator[Agent]:
+    """Joins an agent and a client by SDK connections over a socket pair; gives the client's connection."""
+    ours, theirs = socket.socketpair()
+    async with (
+        streams_of(ours) as (agent_reader, agent_writer),
+        streams_of(theirs) as (reader, writer),
+        AgentSideConnection(agent, agent_writer, agent_reader),
+        connect_to_agent(cast(Client, client), writer, reader, use_unstable_protocol=unstable) as near,
+    ):
+        yield cast(Agent, near)
+
+
+@asynccontextmanager
 async def talking_to_demo(
     client: object,
     capabilities: schema.ClientCapabilities = FORMS_AND_URLS,
@@ -37,18 +61,8 @@ async def talking_to_demo(
     unstable: bool = True,
     pause: float = 0,
 ) -> AsyncIterator[Conversation]:
-    ours, theirs = socket.socketpair()
-    agent_reader, agent_writer = await asyncio.open_connection(sock=ours)
-    client_reader, client_writer = await asyncio.open_connection(sock=theirs)
-    agent = AgentSideConnection(cast(Agent, DemoAgent(pause=pause)), agent_writer, agent_reader)
-    connection = connect_to_agent(
-        cast(Client, client), client_writer, client_reader, use_unstable_protocol=unstable
-    )
-    async with agent, connection:
-        await connection.initialize(1, client_capabilities=capabilities)
-        session = await connection.new_session(cwd="/nowhere")
+    async with connected(cast(Agent, DemoAgent(pause=pause)), client, unstable=unstable) as agent:
+        await agent.initialize(1, client_capabilities=capabilities)
+        session = await agent.new_session(cwd="/nowhere")
         with anyio.fail_after(20):
-            yield Conversation(cast(Agent, connection), session.session_id)
-    for writer in (agent_writer, client_writer):
-        writer.close()
-        await writer.wait_closed()
+            yield Conversation(agent, session.session_id)

@@ -34,6 +34,8 @@ from acpremote.elicitation import (
     InvalidElicitationResponseError,
 )
 
+from .talking import streams_of
+
 pytestmark = pytest.mark.anyio
 
 FORMS = ClientCapabilities.model_validate({"elicitation": {"form": {}}})
@@ -49,16 +51,6 @@ def anyio_backend() -> str:
 
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-@asynccontextmanager
-async def streams_of(end: socket.socket) -> AsyncIterator[Streams]:
-    reader, writer = await asyncio.open_connection(sock=end)
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
-        await writer.wait_closed()
 
 
 @asynccontextmanager

@@ -1,0 +1,150 @@
+"""A typed question over real sockets and processes, with the route's flag and the client's capability in all
+four combinations: they are independent, and only both together let the question through.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol, cast
+
+import anyio
+import pytest
+from acp import Agent, Client, helpers, schema, spawn_agent_process
+
+import acpremote
+from acpremote.demo import DemoAgent
+
+from ..recording_client import FORMS, NOTHING, RecordingClient, pick
+from ..talking import connected
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+DEMO = [sys.executable, "-m", "acpremote.demo"]
+ACPREMOTE = [sys.executable, "-m", "acpremote_cli.main"]
+
+
+@pytest.fixture(scope="module")
+def exposed() -> Iterator[str]:
+    """The address of `acpremote expose -- DEMO`."""
+    server = subprocess.Popen(
+        [*ACPREMOTE, "expose", "--port", "0", "--", *DEMO], stderr=subprocess.PIPE, text=True
+    )
+    assert server.stderr is not None
+    try:
+        found = re.search(r"listening on (ws://\S+)", server.stderr.readline())
+        assert found
+        yield found[1]
+    finally:
+        server.terminate()
+        server.stderr.close()
+        server.wait(10)
+
+
+class Route(Protocol):
+    """Opens the near end of a route for a client."""
+
+    def __call__(
+        self, address: str, client: RecordingClient, *, flag: bool
+    ) -> AbstractAsyncContextManager[Agent]: ...
+
+
+@asynccontextmanager
+async def through(command: list[str], client: RecordingClient, *, flag: bool) -> AsyncIterator[Agent]:
+    """The near end as a process that an editor would start."""
+    spawned = spawn_agent_process(
+        cast(Client, client),
+        *command,
+        *(["--unstable-protocol"] if flag else []),
+        env=os.environ,
+        use_unstable_protocol=True,
+    )
+    async with spawned as (agent, _):
+        yield cast(Agent, agent)
+
+
+def mirror(address: str, client: RecordingClient, *, flag: bool) -> AbstractAsyncContextManager[Agent]:
+    return through([*ACPREMOTE, "mirror", address], client, flag=flag)
+
+
+def demo_agent(_: Client) -> Agent:
+    return cast(Agent, DemoAgent())
+
+
+@asynccontextmanager
+async def served_and_connect_acp(
+    address: str, client: RecordingClient, *, flag: bool
+) -> AsyncIterator[Agent]:
+    """An agent of this process, and near it a program that shows it as its own on a stream."""
+    options = acpremote.TransportOptions(use_unstable_protocol=flag)
+    async with await acpremote.serve_acp(demo_agent) as server:
+        remote = acpremote.connect_acp(server.address, options=options)
+        async with connected(cast(Agent, remote), client) as agent:
+            yield agent
+        await remote.close()
+
+
+@asynccontextmanager
+async def served_and_remote_agent(
+    address: str, client: RecordingClient, *, flag: bool
+) -> AsyncIterator[Agent]:
+    """An agent of this process, and a program that is itself the client."""
+    options = acpremote.TransportOptions(use_unstable_protocol=flag)
+    async with (
+        await acpremote.serve_acp(demo_agent) as server,
+        acpremote.connect_remote_agent(cast(Client, client), server.address, options=options) as agent,
+    ):
+        yield cast(Agent, agent)
+
+
+async def ask(agent: Agent, capabilities: schema.ClientCapabilities) -> None:
+    with anyio.fail_after(30):
+        await agent.initialize(1, client_capabilities=capabilities)
+        session = await agent.new_session(cwd="/nowhere")
+        await agent.prompt(session.session_id, [helpers.text_block("choice")])
+
+
+@pytest.mark.parametrize("route", [mirror, served_and_connect_acp, served_and_remote_agent])
+class TestTheFourCombinations:
+    async def test_flag_and_capability_let_the_question_through(self, exposed: str, route: Route) -> None:
+        client = RecordingClient(pick("Production"))
+        async with route(exposed, client, flag=True) as agent:
+            await ask(agent, FORMS)
+        assert client.messages == ["You picked Target.PRODUCTION."]
+        ((message, mode),) = client.asked
+        assert message == "Choose a deployment target"
+        assert isinstance(mode, schema.ElicitationFormSessionMode)
+        (asked,) = (mode.requested_schema.properties or {}).values()
+        assert isinstance(asked, schema.ElicitationStringPropertySchema)
+        preview, production = asked.one_of or []
+        assert asked.default == preview.const
+        assert production.description == "Deploy to production."
+        assert production.field_meta == {"acpkit.dev/choice-description": "Deploy to production."}
+
+    async def test_the_capability_alone_meets_a_missing_route(self, exposed: str, route: Route) -> None:
+        client = RecordingClient(pick("Production"))
+        async with route(exposed, client, flag=False) as agent:
+            await ask(agent, FORMS)
+        assert client.asked == []
+        (message,) = client.messages
+        assert "-32601" in message
+
+    @pytest.mark.parametrize("flag", [True, False])
+    async def test_without_the_capability_the_fallback_answers(
+        self, exposed: str, route: Route, flag: bool
+    ) -> None:
+        client = RecordingClient(pick("Production"))
+        async with route(exposed, client, flag=flag) as agent:
+            await ask(agent, NOTHING)
+        assert client.asked == []
+        assert client.messages[-1] == "You picked Target.PREVIEW."
