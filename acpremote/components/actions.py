@@ -16,8 +16,7 @@ from typing import Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
 
-from acpremote.errors import ConfigError, RemoteProtocolError
-
+from ..errors import ConfigError, RemoteProtocolError
 from .bounded import INPUT_LIMITS, JsonValue, NotBoundedError, freeze, thaw
 from .choicelist import ChoiceAction
 from .lexical import is_identifier

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
-from acpremote.errors import ConfigError, RemoteProtocolError
-
+from ..errors import ConfigError, RemoteProtocolError
 from .choicelist import (
     MAX_CHOICES,
     MAX_LABEL,

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from acpremote.errors import ConfigError, RemoteProtocolError
-
+from ..errors import ConfigError, RemoteProtocolError
 from .bounded import JsonValue, freeze, thaw
 from .frames import (
     MAX_SUMMARY,

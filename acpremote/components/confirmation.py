@@ -24,8 +24,7 @@ from dataclasses import dataclass, replace
 
 import anyio
 
-from acpremote.errors import ConfigError, LocalProtocolError
-
+from ..errors import ConfigError, LocalProtocolError
 from .actions import Action, ActionRefusal, ActionRefusedError, ActionRegistry
 from .bounded import JsonValue
 from .choicelist import ChoiceAction

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Generic, Literal, NoReturn, TypeAlias, TypeVar, cast
 
-from acpremote.errors import RemoteProtocolError
-
+from ..errors import RemoteProtocolError
 from .bounded import JsonValue, freeze, thaw
 from .lexical import is_identifier, is_key, is_text
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Generic, Literal, TypeVar
 
-from acpremote.errors import ConfigError
-
+from ..errors import ConfigError
 from .bounded import JsonValue, freeze
 from .choicelist import CHOICE_LIST, ChoiceListProps, choice_list_summary, parse_choice_list_props
 from .frames import (

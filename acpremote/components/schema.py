@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from acpremote.errors import RemoteProtocolError
-
+from ..errors import RemoteProtocolError
 from .forms import FieldKind, FieldOption, Form, FormField, is_finite, text_problem
 
 __all__ = ["InvalidFormError", "read_form"]

@@ -18,8 +18,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import cast
 
-from acpremote.errors import AcpRemoteError
-
+from ..errors import AcpRemoteError
 from .choicelist import Choice, parse_choice_list_props, select_choice
 from .confirmation import ActionConfirmation, ActionHandle
 from .frames import RenderFrame, SelectionEvent

@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from acpremote.errors import ConfigError
-
+from ..errors import ConfigError
 from .bounded import canonical
 from .choicelist import parse_choice_list_props
 from .frames import RenderFrame

@@ -117,7 +117,7 @@ def test_a_default_is_a_highlight_and_only_if_it_is_offered(
 
 
 def test_the_propertys_own_words_join_the_prompt_where_they_add_something() -> None:
-    def prompt(**rules: object) -> str:
+    def prompt(**rules: Any) -> str:
         question = read_elicitation(asked(message="Which zone?", **rules))
         assert isinstance(question, SingleChoice)
         return question.props.prompt
