@@ -11,25 +11,25 @@ from acpremote.ending import ExitStatus
 from acpremote.options import CommandOptions, ServerOptions, TransportOptions
 from acpremote.server import serve_stdio_command
 
+from .flags import server_flags, with_flags
 from .run import fail, logging_to_stderr, run, serve_until_signal
 
 _DEFAULTS = TransportOptions()
-_SERVER = ServerOptions()
 
 
+@with_flags("server_options", server_flags)
 def expose(
     command: Annotated[list[str], typer.Argument(help="The agent's command and its arguments, after --.")],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = _SERVER.host,
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free one.")] = 8080,
-    unix: Annotated[str | None, typer.Option(help="Listen on a Unix socket at this path instead.")] = None,
-    mount_path: Annotated[str, typer.Option(help="Path of the endpoint.")] = _SERVER.mount_path,
+    *,
+    server_options: ServerOptions,
     cwd: Annotated[Path | None, typer.Option(help="Working directory of the agent.")] = None,
     env: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the agent; repeatable.")] = None,
     stderr_mode: Annotated[str, typer.Option(help="inherit or discard the agent's stderr.")] = "inherit",
     terminate_timeout: Annotated[float, typer.Option(help="Seconds the agent has to leave.")] = 2,
     max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
-    max_connections: Annotated[int, typer.Option(help="Links at once.")] = _SERVER.max_connections,
-    console: Annotated[bool, typer.Option(help="Serve the web console at /.")] = _SERVER.console,
+    open_timeout: Annotated[
+        float, typer.Option(help="Seconds that an opening handshake may take.")
+    ] = _DEFAULTS.open_timeout,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Relay the agent that COMMAND starts: one process per connection, frames unchanged."""
@@ -42,15 +42,7 @@ def expose(
                 stderr_mode=stderr_mode,  # type: ignore[arg-type]  # validated there
                 terminate_timeout=terminate_timeout,
             )
-            server_options = ServerOptions(
-                host=host,
-                port=port,
-                unix_path=unix,
-                mount_path=mount_path,
-                max_connections=max_connections,
-                console=console,
-            )
-            transport = TransportOptions(max_size=max_message_size)
+            transport = TransportOptions(max_size=max_message_size, open_timeout=open_timeout)
         except ValueError as error:
             raise fail(str(error), ExitStatus.USAGE) from None
 

@@ -8,15 +8,19 @@ import typer
 
 from acpremote.client import run_mirror
 from acpremote.ending import ExitStatus
-from acpremote.options import TransportOptions
+from acpremote.options import ClientOptions, TransportOptions
 
+from .flags import client_flags, with_flags
 from .run import fail, logging_to_stderr, run
 
 _DEFAULTS = TransportOptions()
 
 
+@with_flags("client_options", client_flags)
 def mirror(
     address: Annotated[str, typer.Argument(metavar="ADDR", help="ws://…, wss://… or unix:PATH.")],
+    *,
+    client_options: ClientOptions,
     reconnect: Annotated[bool, typer.Option(help="Try again when the connection fails.")] = True,
     unstable_protocol: Annotated[
         bool,
@@ -37,7 +41,7 @@ def mirror(
             raise fail(str(error), ExitStatus.USAGE) from None
 
         async def join() -> ExitStatus:
-            ending = await run_mirror(address, options=options)
+            ending = await run_mirror(address, options=options, client_options=client_options)
             if not ending.is_orderly:
                 raise fail(str(ending), ending.exit_status)
             return ExitStatus.OK

@@ -81,6 +81,12 @@ async def _awaited(main: Callable[[], Awaitable[ExitStatus]]) -> ExitStatus:
 async def serve_until_signal(server: Server) -> ExitStatus:
     """Says where the server listens and serves until SIGINT or SIGTERM; a second signal is immediate."""
     print(f"acpremote: listening on {server.address}", file=sys.stderr, flush=True)
+    if server.tls_fingerprint is not None:
+        print(
+            f"acpremote: certificate SHA-256 {server.tls_fingerprint}, for --tls-pin",
+            file=sys.stderr,
+            flush=True,
+        )
     loop = asyncio.get_running_loop()
     received: list[int] = []
 
