@@ -40,9 +40,10 @@ def decode(frame: bytes) -> Message | None:
         return _unreadable(frame, error)
     if not isinstance(message, dict):
         return None
-    if kind_of(message) is Kind.RESPONSE:
-        return _response(message)
-    return message
+    kind = kind_of(message)
+    if kind is None:
+        return None
+    return _response(message) if kind is Kind.RESPONSE else message
 
 
 def kind_of(message: Message) -> Kind | None:
