@@ -31,9 +31,12 @@ PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INTERNAL_ERROR = -32603
-REQUEST_LOST = -32000
-"""Code of the error that settles a request whose answer will never come (JSON-RPC 2.0 section 5.1: the
-range -32000 to -32099 is the implementation's)."""
+REQUEST_LOST = -32050
+"""Code of the error that settles a request whose answer will never come.
+
+JSON-RPC 2.0 (section 5.1) leaves -32000 to -32099 to implementations; ACP has taken -32000 for
+"authentication required", on which editors ask their user to sign in, and -32002.
+"""
 
 _MISSING = Raw()
 

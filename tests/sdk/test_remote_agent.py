@@ -134,7 +134,7 @@ async def test_what_a_relay_answers_for_a_dead_agent_is_told_as_its_ending() -> 
                 {
                     "id": request["id"],
                     "error": {
-                        "code": -32000,
+                        "code": -32050,
                         "message": "no answer will come: the agent ended with exit status 3",
                         "data": {"ending": "agent_failed", "status": 3},
                     },
@@ -145,18 +145,19 @@ async def test_what_a_relay_answers_for_a_dead_agent_is_told_as_its_ending() -> 
         assert error.ending == Ending(EndingKind.AGENT_FAILED, "the agent ended with exit status 3", 3)
 
 
+@pytest.mark.parametrize("code", [-32000, -32050])
 @pytest.mark.parametrize("data", [None, {}, {"ending": "no such"}, {"ending": []}, [1], "text"])
-async def test_an_agents_own_errors_stay_what_they_are(data: object) -> None:
+async def test_an_agents_own_errors_stay_what_they_are(data: object, code: int) -> None:
     async with remote_agent() as (agent, raw):
         errors: list[BaseException] = []
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run_into, errors, functools.partial(agent.authenticate, "key"))
             request = await raw.next()
-            error = {"code": -32000, "message": "Authentication required", "data": data}
+            error = {"code": code, "message": "Authentication required", "data": data}
             await raw.write({"id": request["id"], "error": error})
         assert isinstance(errors[0], RequestError)
         assert not isinstance(errors[0], ChannelClosed)
-        assert (errors[0].code, errors[0].data) == (-32000, data)
+        assert (errors[0].code, errors[0].data) == (code, data)
 
 
 async def test_an_endpoint_that_cannot_be_reached_raises_in_every_call_and_is_tried_again() -> None:
