@@ -7,6 +7,15 @@ The only package that imports the SDK's connections: `serve.py` stands before an
 from __future__ import annotations
 
 from .remote import RemoteAgent, RemoteClientConnection, connect_acp, connect_remote_agent
-from .serve import serve_acp
+from .serve import AgentFactory, agent_factory, run_stdio_agent, serve_acp
 
-__all__ = ["RemoteAgent", "RemoteClientConnection", "connect_acp", "connect_remote_agent", "serve_acp"]
+__all__ = [
+    "AgentFactory",
+    "RemoteAgent",
+    "RemoteClientConnection",
+    "agent_factory",
+    "connect_acp",
+    "connect_remote_agent",
+    "run_stdio_agent",
+    "serve_acp",
+]

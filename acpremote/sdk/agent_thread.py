@@ -13,10 +13,15 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+import anyio
+
 from ..ending import Ending
 from ..transport.channel import Channel
 
 __all__ = ["AgentThread", "ThreadedChannel"]
+
+CLOSE_TIMEOUT = 3.0
+"""Seconds that closing waits for the agents' loop."""
 
 T = TypeVar("T")
 
@@ -67,8 +72,9 @@ class ThreadedChannel:
         await self._thread.call(lambda: self._channel.send(frames))
 
     async def aclose(self, ending: Ending) -> None:
-        """See `Channel.aclose`."""
-        await self._thread.call(lambda: self._channel.aclose(ending))
+        """See `Channel.aclose`. Code that blocks is not waited for: it closes when it can."""
+        with anyio.move_on_after(CLOSE_TIMEOUT):
+            await self._thread.call(lambda: self._channel.aclose(ending))
 
     def abort(self) -> None:
         """See `Channel.abort`."""

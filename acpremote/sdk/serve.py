@@ -16,15 +16,18 @@ import anyio
 from acp import Agent, Client
 from acp.core import AgentSideConnection
 
+from ..core.relay import Relay
 from ..ending import Ending, EndingKind
 from ..errors import AgentStartError, ConfigError
 from ..options import ServerOptions, TransportOptions
+from ..pump import Link
 from ..server import AgentSource, Server, start_server
 from ..transport.channel import Channel, memory_channels
+from ..transport.stdio import open_stdio
 from .agent_thread import AgentThread, ThreadedChannel
 from .transport import ChannelTransport
 
-__all__ = ["AgentFactory", "agent_factory", "serve_acp"]
+__all__ = ["AgentFactory", "agent_factory", "run_stdio_agent", "serve_acp"]
 
 logger = logging.getLogger(__name__)
 
@@ -164,6 +167,23 @@ async def serve_acp(
     server.doorkeeper.remote_cwd = _absolute(cwd)
     server.doorkeeper.supported_agent_families = supported_agent_families
     return server
+
+
+async def run_stdio_agent(agent: Agent | AgentFactory, *, options: TransportOptions | None = None) -> Ending:
+    """Runs an agent on our standard input and output, as an editor starts it, until either side is done.
+
+    It is the same link as a served agent's. Open replies are waited for after the input has ended.
+
+    Raises:
+        ConfigError: `agent` is no agent.
+        AgentStartError: the factory failed.
+    """
+    factory = agent_factory(agent)
+    options = options or TransportOptions()
+    stdio = await open_stdio(options.max_size, options.stall_timeout)
+    channel = AgentChannel(factory)
+    link = Link("stdio", stdio, channel, Relay(drains=True), drain_timeout=options.drain_timeout)
+    return await link.run()
 
 
 def _absolute(path: str | os.PathLike[str] | None) -> str:

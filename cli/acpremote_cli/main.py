@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from . import demo, expose, mirror
+from . import demo, expose, mirror, serve
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -13,6 +13,7 @@ app = typer.Typer(
     help="Run a coding agent anywhere and use it from any ACP client.",
 )
 app.command(context_settings={"allow_interspersed_args": False})(expose.expose)
+app.command()(serve.serve)
 app.command()(mirror.mirror)
 app.command()(demo.demo)
 

@@ -28,6 +28,13 @@ def mirror(
             "--unstable-protocol", help="Let the agent ask questions (elicitation, unstable in ACP)."
         ),
     ] = False,
+    host_ownership: Annotated[
+        str,
+        typer.Option(
+            help="remote: files, terminals and the working directory are those of the agent's machine; "
+            "client_passthrough: they are what the client says."
+        ),
+    ] = _DEFAULTS.host_ownership,
     max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
 ) -> None:
@@ -35,7 +42,10 @@ def mirror(
     with logging_to_stderr(log_level):
         try:
             options = TransportOptions(
-                max_size=max_message_size, reconnect=reconnect, use_unstable_protocol=unstable_protocol
+                max_size=max_message_size,
+                reconnect=reconnect,
+                use_unstable_protocol=unstable_protocol,
+                host_ownership=host_ownership,  # type: ignore[arg-type]  # validated there
             )
         except ValueError as error:
             raise fail(str(error), ExitStatus.USAGE) from None
