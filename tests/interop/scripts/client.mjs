@@ -1,5 +1,6 @@
 // One prompt turn with the TypeScript SDK's WebSocket client; prints what it saw as one JSON object.
-// Arguments: URL, package of the SDK, `ws` or `native`, JSON of {protocols, headers}.
+// Arguments: URL, package of the SDK, `ws` or `native`, JSON of {protocols, headers}; standard input: the prompt.
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 
@@ -26,8 +27,7 @@ const app = acp
 await app.connectWith(createWebSocketStream(url, options), async (context) => {
   await context.request(acp.methods.agent.initialize, { protocolVersion: 1, clientCapabilities: {} });
   const { sessionId } = await context.request(acp.methods.agent.session.new, { cwd: "/", mcpServers: [] });
-  const prompt = [{ type: "text", text: process.env.PROMPT }];
+  const prompt = [{ type: "text", text: readFileSync(0, "utf8") }];
   seen.stopReason = (await context.request(acp.methods.agent.session.prompt, { sessionId, prompt })).stopReason;
 });
-console.log(JSON.stringify(seen));
-process.exit(0);
+process.stdout.write(JSON.stringify(seen), () => process.exit(0));
