@@ -18,6 +18,8 @@ from .core.mirror_policy import mirror_policy
 from .core.relay import Relay
 from .core.side import Side
 from .ending import Ending, EndingKind
+from .errors import ConnectError, RemoteProtocolError
+from .metadata import parse_metadata
 from .options import ClientOptions, TransportOptions
 from .pump import Link
 from .transport.address import Address, check_safe, parse_address
@@ -110,14 +112,15 @@ async def join(
     dialer = Dialer(endpoint.address, endpoint.client, options)
     while True:
         socket = await dialer.dial_with_retry(timeout=options.connect_timeout)
+        remote = WebSocketChannel(socket)
+        try:
+            policy = mirror_policy(options, await _remote_cwd(dialer, options))
+        except BaseException:
+            remote.abort()
+            raise
         on_open()
-        link = Link(
-            "mirror",
-            _Borrowed(channel),
-            WebSocketChannel(socket),
-            Relay(policy=mirror_policy(options, None), drains=drains),
-            drain_timeout=options.drain_timeout,
-        )
+        relay = Relay(policy=policy, drains=drains)
+        link = Link("mirror", _Borrowed(channel), remote, relay, drain_timeout=options.drain_timeout)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(socket.watch, watch_sleep=True))
             ending = await link.run()
@@ -127,6 +130,17 @@ async def join(
         if not options.reconnect or not _may_try_again(ending, link):
             return ending
         logger.warning("%s; connecting again", ending)
+
+
+async def _remote_cwd(dialer: Dialer, options: TransportOptions) -> str | None:
+    """The server's directory, if an option makes it matter; a plain link does not tell it."""
+    if options.host_ownership != "remote":
+        return None
+    try:
+        return parse_metadata(await dialer.fetch_metadata()).remote_cwd
+    except (ConnectError, RemoteProtocolError) as error:
+        logger.warning("%s", error)
+        return None
 
 
 def _may_try_again(ending: Ending, link: Link) -> bool:

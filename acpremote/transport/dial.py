@@ -11,6 +11,7 @@ import random
 import ssl
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 from websockets.asyncio.client import ClientConnection, connect
@@ -33,6 +34,7 @@ from ..options import ClientOptions, TransportOptions
 from ..tls import client_context, describe_tls_error, parse_fingerprint
 from .address import Address, check_safe
 from .cookies import Cookies
+from .fetch import fetch
 from .websocket import WRITE_HIGH_WATER, ClientSocket
 
 __all__ = ["Dialer", "back_off"]
@@ -100,6 +102,15 @@ class Dialer:
                 logger.warning("%s; trying again in %.1f s", error, delay)
             await anyio.sleep(delay)
         raise AssertionError("back_off never ends")
+
+    async def fetch_metadata(self) -> bytes:
+        """Reads the document in which the endpoint's server describes itself.
+
+        Raises:
+            ConnectError: there is none, or it cannot be read.
+        """
+        path = urlsplit(self.address.url).path.removesuffix("/ws") or "/"
+        return await fetch(self.address, path, self._headers(), self._tls, timeout=self._options.open_timeout)
 
     async def _connect(self, subprotocols: Sequence[str]) -> ClientConnection:
         address, options = self.address, self._options
