@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import anyio
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.server import ServerConnection
-from websockets.exceptions import ConnectionClosed
 from websockets.frames import DATA_OPCODES, Frame, Opcode
 from websockets.protocol import State
 
@@ -58,6 +57,9 @@ STOCK_LIMIT = 1024 * 1024
 WRITE_HIGH_WATER = 256 * 1024
 """Bytes in the write buffer above which a sender waits."""
 
+LINGER = 1.0
+"""Seconds the peer has to close its end of the TCP connection after the closing handshake."""
+
 _SLEEP_CHECK = 5.0
 _TIMESTAMP = struct.Struct("!d")
 
@@ -79,6 +81,7 @@ class Socket(_Base):
     _options = TransportOptions()
     _ending: Ending | None = None
     _reading_paused = False
+    _discards = False
     _inbox_size = 0
     _written = 0
     _last_byte = 0.0
@@ -97,6 +100,7 @@ class Socket(_Base):
         self._fragments: list[bytes] = []
         self._fragments_are_text = False
         self._waiter: asyncio.Future[None] | None = None
+        self._ended: asyncio.Future[None] = self.loop.create_future()
         self._last_byte = self.loop.time()
 
     def data_received(self, data: bytes) -> None:
@@ -126,7 +130,7 @@ class Socket(_Base):
             self._note_end()
 
     def _take(self, event: Frame) -> None:
-        if self._ending is not None:
+        if self._ending is not None or self._discards:
             return
         data = bytes(event.data)
         if event.opcode is not Opcode.CONT:
@@ -168,6 +172,8 @@ class Socket(_Base):
 
     def _end(self, ending: Ending) -> None:
         self._ending = ending
+        if not self._ended.done():
+            self._ended.set_result(None)
         self._wake()
 
     def _wake(self) -> None:
@@ -292,19 +298,34 @@ class Socket(_Base):
 
     async def shut(self, ending: Ending) -> None:
         """Delivers what is queued, closes with the ending's code and waits until the socket is closed."""
+        self._discards = True
+        self._inbox.clear()
         try:
-            if ending.kind not in (EndingKind.LOST, EndingKind.STALLED) and not self.transport.is_closing():
-                self.transport.set_write_buffer_limits(0)
-                await self.wait_room()
-            with anyio.move_on_after(self._options.close_timeout):
-                await self.close(ending.close_code, ending.close_reason)
-        except (ChannelClosed, ConnectionClosed):
-            with anyio.move_on_after(self._options.close_timeout):
+            if not self.transport.is_closing():
+                await self._shake_hands(ending)
+            with anyio.move_on_after(LINGER):
                 await self.wait_closed()
+        except ChannelClosed:
+            pass  # the peer is gone, or takes nothing
         finally:
             self.transport.abort()
             if self._ending is None:
                 self._end(Ending(EndingKind.DONE, "closed by this side"))
+
+    async def _shake_hands(self, ending: Ending) -> None:
+        """The closing handshake. (websockets' own would wait longer for the end of the TCP connection.)"""
+        if self._reading_paused:
+            self.transport.resume_reading()
+        in_order = ending.kind not in (EndingKind.LOST, EndingKind.STALLED)
+        if in_order:
+            self.transport.set_write_buffer_limits(0)
+            await self.wait_room()
+        if self.protocol.state is State.OPEN:
+            self.protocol.send_close(ending.close_code, ending.close_reason)
+            self._flush()
+        # A peer that floods us answers only behind megabytes of frames that nobody wants any more.
+        with anyio.move_on_after(self._options.close_timeout if in_order else LINGER):
+            await asyncio.shield(self._ended)
 
 
 if TYPE_CHECKING:
@@ -344,7 +365,8 @@ class WebSocketChannel:
     async def send(self, frames: Sequence[bytes]) -> None:
         """See `Channel.send`."""
         self.socket.write_texts(frames)
-        if not self._warned and max(map(len, frames), default=0) > STOCK_LIMIT:
+        is_client = self.socket.peer is Side.CLIENT
+        if is_client and not self._warned and max(map(len, frames), default=0) > STOCK_LIMIT:
             self._warned = True
             logger.warning("sent a message over 1 MiB; some clients accept no more and close with 1009")
         if self.socket.paused:

@@ -36,6 +36,9 @@ def mirror(
         ),
     ] = _DEFAULTS.host_ownership,
     max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
+    drain_timeout: Annotated[
+        float, typer.Option(help="Seconds that open replies may take after the end of stdin.")
+    ] = _DEFAULTS.drain_timeout,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
 ) -> None:
     """Show the agent at ADDR as a local one: frames on stdin and stdout, unchanged."""
@@ -44,6 +47,7 @@ def mirror(
             options = TransportOptions(
                 max_size=max_message_size,
                 reconnect=reconnect,
+                drain_timeout=drain_timeout,
                 use_unstable_protocol=unstable_protocol,
                 host_ownership=host_ownership,  # type: ignore[arg-type]  # validated there
             )
