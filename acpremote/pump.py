@@ -47,7 +47,7 @@ class Link:
         self._stop = anyio.Event()
         self._stop_ending = Ending(EndingKind.SHUTDOWN, "the relay is shutting down")
         self._finished = anyio.Event()
-        self._ending = Ending(EndingKind.INTERNAL, "the link was cancelled")
+        self._ending = Ending(EndingKind.SHUTDOWN, "the link was cancelled")
         self._draining = anyio.Event()
         self._notes = _NoteLimit()
         self.closed = anyio.Event()

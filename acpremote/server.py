@@ -32,7 +32,7 @@ from .core.setup import bound_to, make_rules, wants_peer_check, warnings
 from .core.side import Side
 from .ending import Ending, EndingKind
 from .endpoint import Doorkeeper
-from .errors import ListenError
+from .errors import AcpRemoteError, ListenError
 from .options import CommandOptions, ServerOptions, StderrMode, TransportOptions
 from .pump import Link
 from .tls import self_signed, server_context
@@ -175,13 +175,16 @@ class Server:
 
     async def _run(self) -> None:
         try:
-            async with anyio.create_task_group() as self._tasks, self._listen():
+            # The listener outlives the links: while they end, newcomers are told 503.
+            async with self._listen(), anyio.create_task_group() as self._tasks:
                 self._listening.set()
                 await self._stop.wait()
                 self._draining = True
                 await self._end_links()
         except OSError as error:
             self._failure = ListenError(f"cannot listen on {self._where()}: {error.strerror or error}")
+        except AcpRemoteError as error:
+            self._failure = error
         except BaseException as error:
             self._failure = error
             raise
@@ -260,6 +263,7 @@ class Server:
         if self._draining:
             await connection.shut(_SHUTDOWN)
             return
+        await self._listening.wait()
         ended = anyio.Event()
         self._tasks.start_soon(self._run_link, connection, ended)
         await connection.watch()

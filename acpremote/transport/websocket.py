@@ -17,8 +17,11 @@ Read `pump.py` next.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import logging
 import struct
+import sys
+import termios
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -57,11 +60,18 @@ STOCK_LIMIT = 1024 * 1024
 WRITE_HIGH_WATER = 256 * 1024
 """Bytes in the write buffer above which a sender waits."""
 
+_TIMESTAMP = struct.Struct("!d")
+
+LARGE_READ = 64 * 1024
+"""Bytes of one read after which the rest of the loop gets its turn."""
+
+PING_BYTES = 2 + 4 + _TIMESTAMP.size
+"""Length of a ping on the wire, with its mask."""
+
 LINGER = 1.0
 """Seconds the peer has to close its end of the TCP connection after the closing handshake."""
 
 _SLEEP_CHECK = 5.0
-_TIMESTAMP = struct.Struct("!d")
 
 
 class Message(NamedTuple):
@@ -107,6 +117,11 @@ class Socket(_Base):
         """Notes the sign of life, then lets websockets parse."""
         self._last_byte = self.loop.time()
         super().data_received(data)
+        if len(data) >= LARGE_READ and not self._reading_paused and not self.transport.is_closing():
+            # uvloop reads a busy socket up to 32 times before it runs anything else: seconds, when the
+            # frames are small. One turn of the loop between large reads keeps timers and writes alive.
+            self.transport.pause_reading()
+            self.loop.call_soon(self._read_on)
         if self._ending is None and self.protocol.state in (State.CLOSING, State.CLOSED):
             self._note_end()
 
@@ -128,6 +143,10 @@ class Socket(_Base):
         super().connection_lost(exc)
         if self._ending is None:
             self._note_end()
+
+    def _read_on(self) -> None:
+        if not self._reading_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def _take(self, event: Frame) -> None:
         if self._ending is not None or self._discards:
@@ -245,9 +264,11 @@ class Socket(_Base):
 
     @property
     def _delivered(self) -> int:
-        """Bytes of ours that the operating system has taken."""
-        # uvloop raises when a closed transport is asked.
-        return self._written - (0 if self.transport.is_closing() else self.transport.get_write_buffer_size())
+        """Bytes of ours that the peer's machine has acknowledged, as far as the system tells."""
+        transport = self.transport
+        if transport.is_closing():  # uvloop raises when a closed transport is asked
+            return self._written
+        return self._written - transport.get_write_buffer_size() - _unacknowledged(transport)
 
     async def wait_room(self) -> None:
         """Returns when the write buffer is below its bound.
@@ -282,7 +303,8 @@ class Socket(_Base):
                 await self.wait_closed()
                 return
             now = self.loop.time()
-            if self._reading_paused or self._delivered > delivered:
+            # The peer's system acknowledges our ping even when the peer itself hangs: that is no life.
+            if self._reading_paused or self._delivered > delivered + PING_BYTES:
                 alive = now
             alive, delivered = max(alive, self._last_byte), self._delivered
             if _time_asleep() - asleep > 1:
@@ -323,13 +345,22 @@ class Socket(_Base):
         if self.protocol.state is State.OPEN:
             self.protocol.send_close(ending.close_code, ending.close_reason)
             self._flush()
-        # A peer that floods us answers only behind megabytes of frames that nobody wants any more.
-        with anyio.move_on_after(self._options.close_timeout if in_order else LINGER):
-            await asyncio.shield(self._ended)
+        if in_order:  # otherwise its answer may wait behind megabytes of frames that nobody wants any more
+            with anyio.move_on_after(self._options.close_timeout):
+                await asyncio.shield(self._ended)
 
 
 if TYPE_CHECKING:
     from websockets.protocol import Protocol as _Protocol
+
+
+def _unacknowledged(transport: asyncio.Transport) -> int:
+    """Bytes in the system's send queue. Megabytes fit in there, so a slow peer would look like a dead one."""
+    try:
+        queued = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+    except OSError:  # not every system and socket tells
+        return 0
+    return int.from_bytes(queued, sys.byteorder)
 
 
 def _time_asleep() -> float:

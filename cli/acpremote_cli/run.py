@@ -62,6 +62,8 @@ def run(main: Callable[[], Awaitable[ExitStatus]]) -> None:
         raise fail(str(error), error.exit_status) from None
     except KeyboardInterrupt:
         raise typer.Exit(ExitStatus.INTERRUPTED) from None
+    except asyncio.CancelledError:
+        raise typer.Exit(ExitStatus.TERMINATED) from None
     if status:
         raise typer.Exit(status)
 
@@ -75,6 +77,10 @@ def _new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 async def _awaited(main: Callable[[], Awaitable[ExitStatus]]) -> ExitStatus:
+    """Lets SIGTERM cancel the command as the runner lets SIGINT, so that it can say goodbye."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await main()
 
 

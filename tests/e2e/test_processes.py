@@ -330,7 +330,10 @@ class TestMirrorsEnd:
         assert (shown, said, mirror.returncode) == (b'{"id":1,"result":{}}\n', b"", 0)
 
     def test_with_6_when_the_reply_does_not_come(self) -> None:
-        with exposed(["sh", "-c", "cat >/dev/null"]) as server, command("mirror", "--drain-timeout", "0.3", server.url) as mirror:
+        with (
+            exposed(["sh", "-c", "cat >/dev/null"]) as server,
+            command("mirror", "--drain-timeout", "0.3", server.url) as mirror,
+        ):
             shown, said = mirror.communicate(b'{"id":1,"method":"initialize"}\n', timeout=10)
         answer = json.loads(shown.splitlines()[-1])
         assert answer["id"] == 1

@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 async def run_into(errors: list[BaseException], call: Callable[[], Awaitable[object]]) -> None:
     try:
         await call()
-    except Exception as error:  # noqa: BLE001  kept for the test to look at
+    except Exception as error:
         errors.append(error)
 
 
