@@ -48,7 +48,7 @@ def _is_agent(value: object) -> bool:
 def agent_factory(agent: Agent | AgentFactory) -> AgentFactory:
     """Makes a factory of what `serve_acp` takes: an agent, which all links share, or a factory or class.
 
-    A factory that takes no argument is called without the connection.
+    A factory that takes no positional argument is called without the connection.
 
     Raises:
         ConfigError: it is neither.
@@ -61,7 +61,8 @@ def agent_factory(agent: Agent | AgentFactory) -> AgentFactory:
             "and it is no factory that could be called for one"
         )
     try:
-        takes_connection = bool(inspect.signature(agent).parameters)
+        parameters = inspect.signature(agent).parameters.values()
+        takes_connection = any(each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD) for each in parameters)
     except (TypeError, ValueError):  # a builtin that does not tell
         takes_connection = True
 

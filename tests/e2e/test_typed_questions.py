@@ -4,19 +4,21 @@ four combinations: they are independent, and only both together let the question
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import anyio
 import pytest
-from acp import Agent, Client, helpers, schema, spawn_agent_process
+from acp import Agent, Client, RequestError, helpers, schema, spawn_agent_process
 
 import acpremote
+from acpremote import AcpSessionContext, ElicitationChoice
 from acpremote.demo import DemoAgent
 
 from ..recording_client import FORMS, NOTHING, RecordingClient, pick
@@ -79,6 +81,16 @@ def mirror(address: str, client: RecordingClient, *, flag: bool) -> AbstractAsyn
 
 def demo_agent(_: Client) -> Agent:
     return cast(Agent, DemoAgent())
+
+
+def far_demo_agents(seen: list[DemoAgent]) -> Callable[[Client], Agent]:
+    """A factory that keeps what it makes."""
+
+    def make(_: Client) -> Agent:
+        seen.append(DemoAgent())
+        return cast(Agent, seen[-1])
+
+    return make
 
 
 @asynccontextmanager
@@ -148,3 +160,66 @@ class TestTheFourCombinations:
             await ask(agent, NOTHING)
         assert client.asked == []
         assert client.messages[-1] == "You picked Target.PREVIEW."
+
+
+ELICITATION: list[dict[str, object] | None] = [None, {}, {"form": {}}, {"url": {}}, {"form": {}, "url": {}}]
+
+
+@pytest.mark.parametrize("flag", [True, False])
+async def test_the_agent_sees_exactly_the_modes_that_the_client_offered(flag: bool) -> None:
+    agents: list[DemoAgent] = []
+    options = acpremote.TransportOptions(use_unstable_protocol=flag)
+    async with await acpremote.serve_acp(far_demo_agents(agents)) as server:
+        async with mirror(server.address, RecordingClient(), flag=flag) as agent:
+            for offered in ELICITATION:  # a client may initialize again
+                capabilities = schema.ClientCapabilities.model_validate({"elicitation": offered})
+                await agent.initialize(1, client_capabilities=capabilities)
+                assert agents[-1].capabilities == capabilities
+        for offered in ELICITATION:
+            capabilities = schema.ClientCapabilities.model_validate({"elicitation": offered})
+            client = cast(Client, RecordingClient())
+            async with acpremote.connect_remote_agent(client, server.address, options=options) as remote:
+                await remote.initialize(1, client_capabilities=capabilities)
+                assert agents[-1].capabilities == capabilities
+
+
+async def test_a_client_that_leaves_never_accepts_an_open_question() -> None:
+    outcomes: list[object] = []
+    asking = anyio.Event()
+    ended = anyio.Event()
+
+    class Asking(DemoAgent):
+        async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
+            assert self.client is not None
+            user = AcpSessionContext(session_id=session_id, client=self.client, client_capabilities=FORMS)
+            try:
+                outcomes.append(await user.ask_choice("Now?", [ElicitationChoice(value=1, label="Yes")]))
+            except BaseException as error:
+                outcomes.append(error)
+                raise
+            finally:
+                ended.set()
+            return schema.PromptResponse(stop_reason="end_turn")
+
+    class Silent(RecordingClient):
+        async def create_elicitation(self, *_: Any, **__: Any) -> Any:
+            asking.set()
+            await anyio.sleep_forever()
+
+    async def prompt(remote: Agent, session_id: str) -> None:
+        with pytest.raises(ConnectionError):
+            await remote.prompt(session_id, [helpers.text_block("choice")])
+
+    options = acpremote.TransportOptions(use_unstable_protocol=True)
+    async with await acpremote.serve_acp(lambda _: cast(Agent, Asking())) as server:
+        remote = acpremote.connect_remote_agent(cast(Client, Silent()), server.address, options=options)
+        async with anyio.create_task_group() as tasks:
+            await remote.initialize(1, client_capabilities=FORMS)
+            session = await remote.new_session(cwd="/nowhere")
+            tasks.start_soon(prompt, cast(Agent, remote), session.session_id)
+            with anyio.fail_after(20):
+                await asking.wait()
+                await remote.close()
+                await ended.wait()
+    (outcome,) = outcomes
+    assert isinstance(outcome, asyncio.CancelledError | ConnectionError | RequestError)
