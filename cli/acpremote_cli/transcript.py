@@ -6,17 +6,17 @@ transcript says so.
 
 from __future__ import annotations
 
-import os
+import enum
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
 import typer
 from acp import schema
 
-__all__ = ["Option", "TranscriptClient", "default_answer", "person_answers"]
+__all__ = ["Option", "TranscriptClient", "Unanswered", "default_answer", "person_answers"]
 
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 _WIDTH = 8
@@ -31,8 +31,15 @@ class Option:
     description: str | None = None
 
 
-Ask = Callable[[Sequence[Option], int], Awaitable[int | None]]
-"""Shows numbered options and returns the index of the answer (None: cancelled); the second is the default."""
+class Unanswered(enum.Enum):
+    """Ways to leave a question without an answer."""
+
+    DECLINED = "declined"
+    CANCELLED = "cancelled"
+
+
+Ask = Callable[[str, Sequence[Option], int], Awaitable[int | Unanswered]]
+"""Shows a question with options, of which one is the default, and returns the index of the answer."""
 
 
 class TranscriptClient:
@@ -83,11 +90,14 @@ class TranscriptClient:
             self.line("asks", f"{message} (this demo shows only single choices: declined)")
             return schema.DeclineElicitationResponse(action="decline")
         name, options, default = asked
-        self.line("asks", message)
-        index = await self._ask(options, default)
-        if index is None:
-            return schema.CancelElicitationResponse(action="cancel")
-        return schema.AcceptElicitationResponse(action="accept", content={name: options[index].token})
+        self.end_message()
+        match await self._ask(message, options, default):
+            case Unanswered.DECLINED:
+                return schema.DeclineElicitationResponse(action="decline")
+            case Unanswered.CANCELLED:
+                return schema.CancelElicitationResponse(action="cancel")
+            case index:
+                return schema.AcceptElicitationResponse(action="accept", content={name: options[index].token})
 
     async def request_permission(
         self,
@@ -96,11 +106,12 @@ class TranscriptClient:
         options: list[schema.PermissionOption],
         **_: Any,
     ) -> schema.RequestPermissionResponse:
-        self.line("asks", f"May I do this? {tool_call.title}")
-        index = await self._ask([Option(each.option_id, each.name) for each in options], 0)
-        if index is None:
+        self.end_message()
+        listed = [Option(each.option_id, each.name) for each in options]
+        answer = await self._ask(f"May I do this? {tool_call.title}", listed, 0)
+        if isinstance(answer, Unanswered):
             return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
-        outcome = schema.AllowedOutcome(outcome="selected", option_id=options[index].option_id)
+        outcome = schema.AllowedOutcome(outcome="selected", option_id=listed[answer].token)
         return schema.RequestPermissionResponse(outcome=outcome)
 
 
@@ -116,41 +127,33 @@ def _single_choice(mode: schema.ElicitationMode) -> tuple[str, list[Option], int
             return None
 
 
-async def default_answer(options: Sequence[Option], default: int) -> int | None:
+async def default_answer(question: str, options: Sequence[Option], default: int) -> int | Unanswered:
     """Answers with the default, where no person can be asked."""
-    _show(options, default)
-    typer.echo(" " * _WIDTH + f"answer: {default + 1} (the default: standard input is no terminal)")
-    return default
-
-
-async def person_answers(options: Sequence[Option], default: int) -> int | None:
-    """Asks the person at the terminal for a number; Enter takes the default, Ctrl-D cancels."""
-    _show(options, default)
-    while True:
-        typer.echo(" " * _WIDTH + f"answer [{default + 1}]: ", nl=False)
-        text = await _read_line()
-        if text is None:
-            typer.echo()
-            return None
-        if not text:
-            return default
-        if text.isdecimal() and 1 <= int(text) <= len(options):
-            return int(text) - 1
-        typer.echo(" " * _WIDTH + f"please type a number from 1 to {len(options)}")
-
-
-async def _read_line() -> str | None:
-    """Reads one line from the terminal, which does the editing; None at the end of input.
-
-    No thread waits in `input()`, so that Ctrl-C ends the command at once.
-    """
-    await anyio.wait_readable(sys.stdin.fileno())
-    line = os.read(sys.stdin.fileno(), 4096)
-    return line.decode(errors="replace").strip() if line else None
-
-
-def _show(options: Sequence[Option], default: int) -> None:
+    typer.echo("asks".ljust(_WIDTH) + question)
     for index, option in enumerate(options):
         description = f": {option.description}" if option.description else ""
         mark = " (default)" if index == default else ""
         typer.echo(" " * _WIDTH + f"{index + 1}. {option.label}{description}{mark}")
+    typer.echo(" " * _WIDTH + f"answer: {default + 1} (the default: standard input is no terminal)")
+    return default
+
+
+async def person_answers(question: str, options: Sequence[Option], default: int) -> int | Unanswered:
+    """Asks the person at the terminal, with arrow keys or a number."""
+    from acpremote.components.menu import Chosen, Menu, MenuRow, Unchosen
+    from acpremote.components.terminal import choose_in_terminal
+
+    rows = [MenuRow(str(index), option.label, option.description) for index, option in enumerate(options)]
+    menu = Menu(question, tuple(rows), highlighted=str(default), decline="decline")
+    try:
+        outcome = await choose_in_terminal(menu)
+    except KeyboardInterrupt:
+        signal.raise_signal(signal.SIGINT)  # the event loop's own handler ends the command in order
+        return Unanswered.CANCELLED
+    match outcome:
+        case Chosen(id):
+            return int(id)
+        case Unchosen.DECLINED:
+            return Unanswered.DECLINED
+        case _:
+            return Unanswered.CANCELLED

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import cast
 
 import anyio
-import pexpect
 import pytest
 from acp import Client, helpers, spawn_agent_process
 
 from ..recording_client import FORMS, RecordingClient, pick
+from ..terminal import terminal
 
 DEMO = [sys.executable, "-m", "acpremote_cli.main", "demo"]
 MARK = "ACPREMOTE_TEST_MARK"
@@ -29,7 +29,7 @@ def anyio_backend() -> str:
 @pytest.fixture
 def environment() -> dict[str, str]:
     """An environment with a mark that every process started under it inherits."""
-    return {**os.environ, MARK: uuid.uuid4().hex, "TERM": "xterm", "COLUMNS": "100"}
+    return {**os.environ, MARK: uuid.uuid4().hex}
 
 
 def running(environment: dict[str, str]) -> list[str]:
@@ -60,41 +60,34 @@ def test_without_a_terminal_the_defaults_are_taken(environment: dict[str, str]) 
     assert running(environment) == []
 
 
-def in_terminal(environment: dict[str, str]) -> pexpect.spawn:
-    return pexpect.spawn(
-        DEMO[0], DEMO[1:], env=environment, encoding="utf-8", timeout=30, dimensions=(40, 100)
-    )
-
-
-def test_in_a_terminal_the_person_answers(environment: dict[str, str]) -> None:
-    terminal = in_terminal(environment)
-    terminal.expect(r"May I do this\?")
-    terminal.expect(r"answer \[1\]: ")
-    terminal.send("3\r")
-    terminal.expect("I did not run the tool")
-    terminal.expect("Choose a deployment target")
-    terminal.expect(r"answer \[1\]: ")
-    terminal.send("7\r")
-    terminal.expect("please type a number from 1 to 2")
-    terminal.expect(r"answer \[1\]: ")
-    terminal.send("2\r")
-    terminal.expect("You picked Target.PRODUCTION")
-    terminal.expect("end_turn")
-    terminal.expect(pexpect.EOF)
-    terminal.close()
-    assert terminal.exitstatus == 0
+def test_in_a_terminal_the_person_answers_by_keys(environment: dict[str, str]) -> None:
+    with terminal(*DEMO, columns=100, lines=40, environment=environment) as shown:
+        shown.wait_for("May I do this?", "Always allow", "cancel")
+        shown.send("c")
+        shown.wait_for("I did not run the tool", "Choose a deployment target", "Deploy to production.")
+        shown.send("\x1b[B\r")
+        shown.wait_for("You picked Target.PRODUCTION.", "end_turn")
+        assert shown.wait_closed() == 0
     assert running(environment) == []
 
 
-@pytest.mark.parametrize("moment", [r"answer \[1\]: ", "acpremote mirror"])
-def test_ctrl_c_leaves_with_130_and_nothing_running(environment: dict[str, str], moment: str) -> None:
-    terminal = in_terminal(environment)
-    terminal.expect(moment)
-    terminal.sendintr()
-    terminal.expect(pexpect.EOF)
-    assert "Traceback" not in (terminal.before or "")
-    terminal.close()
-    assert terminal.exitstatus == 130
+def test_ctrl_c_at_a_question_leaves_with_130_and_nothing_running(environment: dict[str, str]) -> None:
+    with terminal(*DEMO, columns=100, lines=40, environment=environment) as shown:
+        shown.wait_for("May I do this?", "decline")
+        shown.send("d")
+        shown.wait_for("I did not run the tool", "Choose a deployment target", "decline")
+        shown.send("\x03")
+        assert shown.wait_closed() == 130
+        assert "Traceback" not in shown.everything
+    assert running(environment) == []
+
+
+def test_ctrl_c_while_it_starts_leaves_with_130_and_nothing_running(environment: dict[str, str]) -> None:
+    with terminal(*DEMO, columns=100, lines=40, environment=environment) as shown:
+        shown.wait_for("acpremote mirror")
+        shown.send("\x03")
+        assert shown.wait_closed() == 130
+        assert "Traceback" not in shown.everything
     assert running(environment) == []
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import anyio
 import pytest
 
-from acpremote_cli.transcript import Option, TranscriptClient, default_answer, person_answers
+from acpremote_cli.transcript import Option, TranscriptClient, Unanswered, default_answer
 
 from ..recording_client import NOTHING
 from ..talking import talking_to_demo
@@ -23,9 +20,9 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def answers(index: int | None) -> TranscriptClient:
-    async def ask(options: Sequence[Option], default: int) -> int | None:
-        return index
+def answers(answer: int | Unanswered) -> TranscriptClient:
+    async def ask(question: str, options: Sequence[Option], default: int) -> int | Unanswered:
+        return answer
 
     return TranscriptClient(ask)
 
@@ -63,60 +60,31 @@ agent   The tool ran. (It only pretends: no file was written.)
 
 
 @pytest.mark.parametrize(
-    ("index", "said"),
+    ("answer", "said"),
     [
         (0, "You picked Target.PREVIEW."),
         (1, "You picked Target.PRODUCTION."),
-        (None, "You cancelled the question."),
+        (Unanswered.DECLINED, "You declined the question."),
+        (Unanswered.CANCELLED, "You cancelled the question."),
     ],
 )
 async def test_the_answer_is_what_was_picked(
-    index: int | None, said: str, capsys: pytest.CaptureFixture[str]
+    answer: int | Unanswered, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with talking_to_demo(answers(index)) as demo:
+    async with talking_to_demo(answers(answer)) as demo:
         await demo.say("choice")
     assert f"agent   {said}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("index", "status"), [(0, "completed"), (2, "failed"), (None, "failed")])
+@pytest.mark.parametrize(
+    ("answer", "status"), [(0, "completed"), (2, "failed"), (Unanswered.CANCELLED, "failed")]
+)
 async def test_a_permission_is_answered_by_its_option(
-    index: int | None, status: str, capsys: pytest.CaptureFixture[str]
+    answer: int | Unanswered, status: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with talking_to_demo(answers(index)) as demo:
+    async with talking_to_demo(answers(answer)) as demo:
         await demo.say("tool")
     assert re.findall(r"tool    (\w+)\n", capsys.readouterr().out)[-1] == status
-
-
-@pytest.fixture
-def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Where a person types: the other end of the terminal that is our standard input."""
-    person, terminal = os.openpty()
-    with os.fdopen(terminal) as stdin:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        yield person
-    os.close(person)
-
-
-@pytest.mark.parametrize(
-    ("typed", "answer", "complaints"),
-    [
-        ("\n", 1, 0),
-        ("  \n", 1, 0),
-        ("1\n", 0, 0),
-        (" 2 \n", 1, 0),
-        ("12\x7f\n", 0, 0),
-        ("0\n3\nx\n-1\n1.0\n²\n1\n", 0, 6),
-        ("\x04", None, 0),
-        ("9\n\x04", None, 1),
-    ],
-)
-async def test_a_person_types_a_number_or_enter_or_ctrl_d(
-    keyboard: int, typed: str, answer: int | None, complaints: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    os.write(keyboard, typed.encode())
-    with anyio.fail_after(10):
-        assert await person_answers([Option("a", "A"), Option("b", "B")], 1) == answer
-    assert capsys.readouterr().out.count("please type a number from 1 to 2") == complaints
 
 
 async def test_other_forms_are_declined(capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,6 +34,7 @@ def anyio_backend() -> str:
 
 DEMO = [sys.executable, "-m", "acpremote.demo"]
 ACPREMOTE = [sys.executable, "-m", "acpremote_cli.main"]
+ACPKIT = [sys.executable, "-m", "acpremote_cli.acpkit"]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,9 @@ async def through(command: list[str], client: RecordingClient, *, flag: bool) ->
         yield cast(Agent, agent)
 
 
-def mirror(address: str, client: RecordingClient, *, flag: bool) -> AbstractAsyncContextManager[Agent]:
+def exposed_and_mirror(
+    address: str, client: RecordingClient, *, flag: bool
+) -> AbstractAsyncContextManager[Agent]:
     return through([*ACPREMOTE, "mirror", address], client, flag=flag)
 
 
@@ -91,6 +94,16 @@ def far_demo_agents(seen: list[DemoAgent]) -> Callable[[Client], Agent]:
         return cast(Agent, seen[-1])
 
     return make
+
+
+@asynccontextmanager
+async def served_and_acpkit_run(address: str, client: RecordingClient, *, flag: bool) -> AsyncIterator[Agent]:
+    """An agent of this process, and near it the other command that is a mirror."""
+    async with (
+        await acpremote.serve_acp(demo_agent) as server,
+        through([*ACPKIT, "run", "--addr", server.address], client, flag=flag) as agent,
+    ):
+        yield agent
 
 
 @asynccontextmanager
@@ -126,7 +139,9 @@ async def ask(agent: Agent, capabilities: schema.ClientCapabilities) -> None:
         await agent.prompt(session.session_id, [helpers.text_block("choice")])
 
 
-@pytest.mark.parametrize("route", [mirror, served_and_connect_acp, served_and_remote_agent])
+@pytest.mark.parametrize(
+    "route", [exposed_and_mirror, served_and_acpkit_run, served_and_connect_acp, served_and_remote_agent]
+)
 class TestTheFourCombinations:
     async def test_flag_and_capability_let_the_question_through(self, exposed: str, route: Route) -> None:
         client = RecordingClient(pick("Production"))
@@ -170,7 +185,7 @@ async def test_the_agent_sees_exactly_the_modes_that_the_client_offered(flag: bo
     agents: list[DemoAgent] = []
     options = acpremote.TransportOptions(use_unstable_protocol=flag)
     async with await acpremote.serve_acp(far_demo_agents(agents)) as server:
-        async with mirror(server.address, RecordingClient(), flag=flag) as agent:
+        async with exposed_and_mirror(server.address, RecordingClient(), flag=flag) as agent:
             for offered in ELICITATION:  # a client may initialize again
                 capabilities = schema.ClientCapabilities.model_validate({"elicitation": offered})
                 await agent.initialize(1, client_capabilities=capabilities)
