@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, cast
 
+import anyio
 import typer
 
-from acpremote import AcpRemoteError, ChannelClosed, Ending, EndingKind, ExitStatus, serve_command
+from acpremote.ending import Ending, EndingKind, ExitStatus
+from acpremote.errors import AcpRemoteError, ChannelClosed
 
 from .run import fail, run
 
@@ -36,9 +40,10 @@ AgentOption = Annotated[
 def demo(*, agent: AgentOption = False) -> None:
     """Show a whole turn with a small agent that needs no model, network or key.
 
-    Starts an endpoint with the demo agent on a free port of this machine, connects to it through a mirror as
-    an editor would, and prints what happens. In a terminal you answer the agent's questions; elsewhere the
-    defaults are taken.
+    Starts an endpoint with the demo agent on a free port of this machine,
+    connects to it through a mirror as an editor would, and prints what happens.
+    In a terminal you answer the agent's questions; elsewhere the defaults are
+    taken.
     """
     if agent:
         _run_agent()
@@ -58,6 +63,15 @@ def _run_agent() -> None:
 
 
 async def _show() -> ExitStatus:
+    with anyio.CancelScope() as scope:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, scope.cancel)
+        await _show_turn()
+    return ExitStatus.TERMINATED if scope.cancelled_caught else ExitStatus.OK
+
+
+async def _show_turn() -> None:
+    from acpremote.server import serve_command
+
     from .transcript import TranscriptClient, default_answer, person_answers
 
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
@@ -68,7 +82,6 @@ async def _show() -> ExitStatus:
         typer.echo(f"$ acpremote mirror --unstable-protocol {server.address}\n")
         await _run_turn(client, server.address)
     typer.echo(_NEXT)
-    return ExitStatus.OK
 
 
 async def _run_turn(client: TranscriptClient, address: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import uuid
@@ -82,12 +83,25 @@ def test_ctrl_c_at_a_question_leaves_with_130_and_nothing_running(environment: d
     assert running(environment) == []
 
 
-def test_ctrl_c_while_it_starts_leaves_with_130_and_nothing_running(environment: dict[str, str]) -> None:
-    with terminal(*DEMO, columns=100, lines=40, environment=environment) as shown:
-        shown.wait_for("acpremote mirror")
-        shown.send("\x03")
-        assert shown.wait_closed() == 130
-        assert "Traceback" not in shown.everything
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_it_starts_leaves_nothing_running(
+    environment: dict[str, str], number: signal.Signals, status: int
+) -> None:
+    demo = subprocess.Popen(
+        DEMO,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+    )
+    with demo:
+        assert demo.stdout is not None
+        assert demo.stderr is not None
+        assert any("acpremote mirror" in line for line in demo.stdout)
+        demo.send_signal(number)
+        assert demo.wait(50) == status
+        assert "Traceback" not in demo.stderr.read()
     assert running(environment) == []
 
 
