@@ -340,7 +340,8 @@ class Socket(_Base):
             self.transport.resume_reading()
         in_order = ending.kind not in (EndingKind.LOST, EndingKind.STALLED)
         if in_order:
-            self.transport.set_write_buffer_limits(0)
+            # Not 0: a TLS transport would pause its writer at nothing to write, and never say otherwise.
+            self.transport.set_write_buffer_limits(1, 0)
             await self.wait_room()
         if self.protocol.state is State.OPEN:
             self.protocol.send_close(ending.close_code, ending.close_reason)

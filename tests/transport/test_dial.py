@@ -18,7 +18,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
-from acpremote.ending import ExitStatus
+from acpremote.ending import Ending, EndingKind, ExitStatus
 from acpremote.errors import ConfigError, ConnectError, ConnectRefused
 from acpremote.options import ClientOptions, TransportOptions
 from acpremote.tls import fingerprint, server_context
@@ -457,6 +457,13 @@ class TestTls:
                 await knock(server.url("wss"), bearer_token=TOKEN, tls_pin=right[::-1])
             assert failure.value.final
             assert len(server.requests) == 1
+
+    async def test_an_orderly_end_needs_no_timeout(self, authority: PrivateAuthority) -> None:
+        issued = authority.issue("localhost")
+        async with answering(server_context(issued.certificate, issued.key)) as server:
+            socket = await dialer(server.url("wss", "localhost"), ca_file=authority.file).dial()
+            with anyio.fail_after(5):
+                await socket.shut(Ending(EndingKind.DONE))
 
     async def test_a_server_without_tls_is_named(self) -> None:
         async with answering() as server:
