@@ -81,14 +81,25 @@ class ChannelTransport:
 class _Update:
     """A notification on its way to being handled."""
 
-    __slots__ = ("calls", "done", "message", "size")
+    __slots__ = ("_done", "calls", "is_done", "message", "size")
 
     def __init__(self, message: Message, size: int) -> None:
         self.message = message
         self.size = size
         self.calls = 0
         """Calls made by its handler that have not returned."""
-        self.done = anyio.Event()
+        self.is_done = False
+        self._done: anyio.Event | None = None  # made when somebody waits: most updates are not waited for
+
+    async def wait_done(self) -> None:
+        if not self.is_done:
+            self._done = self._done or anyio.Event()
+            await self._done.wait()
+
+    def set_done(self) -> None:
+        self.is_done = True
+        if self._done is not None:
+            self._done.set()
 
 
 class _Lane:
@@ -141,7 +152,8 @@ class OrderedTransport:
         self._queued = 0
         self._calls_in_handlers = 0
         self._ending: Ending | None = None
-        self._changed = anyio.Event()
+        self._arrived = anyio.Event()
+        self._room: anyio.Event | None = None
         self._notify: Notify  # this and the next one are set while `run` runs
         self._tasks: anyio.abc.TaskGroup
 
@@ -162,7 +174,7 @@ class OrderedTransport:
     async def receive(self) -> Message | None:
         """Waits for the next request or released response; None when no more will come."""
         while not self._ready:
-            await self._changed.wait()
+            await self._arrived.wait()
         return self._ready.popleft()
 
     async def close(self) -> None:
@@ -187,7 +199,8 @@ class OrderedTransport:
     async def _read(self) -> Ending:
         while True:
             while self._queued >= self._window and not self._calls_in_handlers:
-                await self._changed.wait()
+                self._room = anyio.Event()
+                await self._room.wait()
             try:
                 frames = await self._channel.receive()
             except ChannelClosed as closed:
@@ -244,21 +257,21 @@ class OrderedTransport:
             _current.reset(token)
             del lane.open[update]
             self._queued -= update.size
-            update.done.set()
+            update.set_done()
             if not lane.open and self._lanes.get(lane.session) is lane:
                 del self._lanes[lane.session]
-            self._signal()
+            self._read_on()
 
     # -- calls ------------------------------------------------------------------------------------------
 
     def _begin_call(self, message: Message) -> None:
         update = _current.get()
-        if update is not None and update.done.is_set():
+        if update is not None and update.is_done:
             update = None  # a task that outlived the handler which started it
         if update is not None:
             update.calls += 1
             self._calls_in_handlers += 1
-            self._signal()
+            self._read_on()
         self._calls[message["id"]] = _Call(_session_of(message), update)
 
     def _end_call(self, identifier: object) -> None:
@@ -296,17 +309,18 @@ class OrderedTransport:
 
     async def _answer_after(self, response: Message, updates: list[_Update]) -> None:
         for update in updates:
-            await update.done.wait()
+            await update.wait_done()
         self._end_call(response["id"])
         self._release(response)
 
     def _release(self, message: Message | None) -> None:
         self._ready.append(message)
-        self._signal()
+        self._arrived.set()
+        self._arrived = anyio.Event()
 
-    def _signal(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+    def _read_on(self) -> None:
+        if self._room is not None:
+            self._room.set()
 
 
 def forget_current_update() -> None:
@@ -317,4 +331,4 @@ def forget_current_update() -> None:
 def is_in_update_handler() -> bool:
     """Whether the caller is an update handler that has not returned."""
     update = _current.get()
-    return update is not None and not update.done.is_set()
+    return update is not None and not update.is_done
