@@ -5,6 +5,8 @@ import { visibleText } from "./choice-list.js";
 
 const coarse = globalThis.matchMedia?.("(pointer: coarse)");
 
+const SIZES_ITSELF = globalThis.CSS?.supports("field-sizing", "content");
+
 export class Composer {
   #calls;
   #session = null;
@@ -71,8 +73,10 @@ export class Composer {
   }
 
   #changed() {
-    this.text.style.height = "auto";
-    this.text.style.height = `${Math.min(this.text.scrollHeight, window.innerHeight * 0.4)}px`;
+    if (!SIZES_ITSELF) {
+      this.text.style.height = "auto";
+      this.text.style.height = `${this.text.scrollHeight}px`; // the style sheet has the upper bound
+    }
     this.send.setAttribute("aria-disabled", String(!this.text.value.trim()));
     const typed = /^\/(\S*)$/.exec(this.text.value);
     const fitting = typed ? (this.#session?.commands ?? []).filter(({ name }) => String(name).startsWith(typed[1])).slice(0, 12) : [];

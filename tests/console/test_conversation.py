@@ -249,7 +249,9 @@ def test_mode_and_options_can_be_set(open_console: OpenConsole, scripted: Endpoi
     prompt(page, "echo x")
     said(page, "You said: x").wait_for()
     expect(mode.locator("option:checked")).to_have_text("Auto")
-    expect(page.get_by_role("combobox", name="Model", exact=True).locator("option:checked")).to_have_text("Large")
+    expect(page.get_by_role("combobox", name="Model", exact=True).locator("option:checked")).to_have_text(
+        "Large"
+    )
 
 
 def test_a_session_that_the_agent_kept_is_loaded_with_its_history(
@@ -328,10 +330,14 @@ def test_an_action_is_only_proposed_and_runs_once_approved(
     send_frames(page, with_action("set-mode", {"modeId": "auto"}))
     page.get_by_role("button", name="Go").click()
     expect(page.locator(".action .snapshot")).to_have_text("Auto")
-    expect(page.get_by_role("combobox", name="Mode", exact=True).locator("option:checked")).to_have_text("Ask")
+    expect(page.get_by_role("combobox", name="Mode", exact=True).locator("option:checked")).to_have_text(
+        "Ask"
+    )
     page.get_by_role("button", name="Switch").click()
     expect(page.get_by_text("Approved and done")).to_be_visible()
-    expect(page.get_by_role("combobox", name="Mode", exact=True).locator("option:checked")).to_have_text("Auto")
+    expect(page.get_by_role("combobox", name="Mode", exact=True).locator("option:checked")).to_have_text(
+        "Auto"
+    )
 
 
 def test_a_rejected_action_does_nothing(open_console: OpenConsole, scripted: Endpoint) -> None:
@@ -340,7 +346,9 @@ def test_a_rejected_action_does_nothing(open_console: OpenConsole, scripted: End
     page.get_by_role("button", name="Go").click()
     page.get_by_role("button", name="No", exact=True).click()
     expect(page.get_by_text("Rejected")).to_be_visible()
-    expect(page.get_by_role("combobox", name="Mode", exact=True).locator("option:checked")).to_have_text("Ask")
+    expect(page.get_by_role("combobox", name="Mode", exact=True).locator("option:checked")).to_have_text(
+        "Ask"
+    )
 
 
 def test_an_approved_copy_is_on_the_clipboard(open_console: OpenConsole, scripted: Endpoint) -> None:
