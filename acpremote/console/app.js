@@ -70,8 +70,9 @@ class Console {
       send: (text) => this.#prompt(text), stop: () => this.#conversation.cancel(),
       mode: (id) => this.#conversation.setMode(id), option: (option, value) => this.#conversation.setOption(option, value),
     });
-    this.traffic = h("acp-traffic", { hidden: true, on: { close: () => this.#traffic() } });
+    this.traffic = h("acp-traffic", { hidden: true, role: "complementary", "aria-label": "Traffic", on: { close: () => this.#traffic() } });
     const middle = h("div", { class: "middle" }, this.main, this.composer.element);
+    document.getElementById("stuck").remove();
     document.body.append(top, h("div", { class: "body" }, this.sessions, middle, this.traffic), this.announcer);
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && !this.sessions.hidden) this.#menu();

@@ -227,20 +227,25 @@ const STYLE = `
   legend, .label, .description, p { unicode-bidi: isolate; overflow-wrap: anywhere; white-space: pre-wrap; }
   legend { padding: 0; margin-block-end: 0.75em; font-weight: 600; }
   .choices { display: grid; gap: 0.5em; }
-  .choice {
-    display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: 0.15em 0.75em; inline-size: 100%; box-sizing: border-box;
-    padding: 0.65em 0.9em; min-block-size: 44px; align-content: center; text-align: start; font: inherit;
-    color: inherit; background: var(--acp-surface, transparent); cursor: pointer;
+  .option {
+    position: relative; display: grid; gap: 0.15em; padding: 0.65em 0.9em; min-block-size: 44px; box-sizing: border-box; align-content: center;
+    background: var(--acp-surface, transparent);
     border: 1px solid var(--acp-border, color-mix(in srgb, currentColor 28%, transparent));
     border-radius: var(--acp-radius, 8px);
   }
-  .choice:hover:not([aria-disabled="true"]) { border-color: var(--acp-accent, currentColor); }
-  :focus-visible { outline: 2px solid var(--acp-accent, currentColor); outline-offset: 2px; }
+  .option:not(.off):hover { border-color: var(--acp-accent, currentColor); }
+  .option:has(:focus-visible), .send:focus-visible { outline: 2px solid var(--acp-accent, currentColor); outline-offset: 2px; }
+  .choice {
+    display: flex; justify-content: space-between; align-items: baseline; gap: 0.75em; inline-size: 100%; padding: 0; text-align: start;
+    font: inherit; color: inherit; background: none; border: 0; outline: none; cursor: pointer;
+  }
+  /* The description stands beside the button, not in it (it is no part of its name), but a click on it counts. */
+  .choice::after { content: ""; position: absolute; inset: 0; }
   .choice[aria-disabled="true"] { cursor: default; }
-  .choice[aria-disabled="true"]:not(.chosen) .label { color: var(--acp-muted, inherit); }
+  .off:not(.chosen) .label { color: var(--acp-muted, inherit); }
   .chosen { border-color: var(--acp-accent, currentColor); box-shadow: inset 0 0 0 1px var(--acp-accent, currentColor); }
-  .mark { color: var(--acp-accent, inherit); font-size: 0.875em; white-space: nowrap; align-self: center; }
-  .description { grid-column: 1 / -1; color: var(--acp-muted, inherit); font-size: 0.875em; }
+  .mark { color: var(--acp-accent, inherit); font-size: 0.875em; white-space: nowrap; }
+  .description { color: var(--acp-muted, inherit); font-size: 0.875em; }
   .controls:not(.none) { display: flex; flex-wrap: wrap; gap: 0.5em; margin-block-start: 0.75em; }
   .send {
     font: inherit; font-weight: 600; min-block-size: 44px; padding: 0.4em 1.1em; border-radius: var(--acp-radius, 8px);
@@ -366,9 +371,9 @@ export class AcpChoiceList extends Base {
   }
 
   #list({ prompt, choices }) {
-    const buttons = choices.map((choice, index) => this.#button(choice, index));
+    const options = choices.map((choice, index) => this.#option(choice, index));
     const fieldset = make("fieldset", { part: "list" }, make("legend", { part: "prompt" }, ...visibleNodes(prompt)));
-    fieldset.append(make("div", { class: "choices" }, ...buttons));
+    fieldset.append(make("div", { class: "choices" }, ...options));
     const slot = make("slot", { name: "controls" });
     const controls = make("div", { class: "controls" }, slot);
     const empty = () => controls.classList.toggle("none", controls.childElementCount === 1 && !slot.assignedElements().length);
@@ -383,18 +388,16 @@ export class AcpChoiceList extends Base {
     return fieldset;
   }
 
-  #button({ id, label, description }, index) {
-    const button = make("button", {
-      type: "button", class: "choice", part: "choice", "data-choice": id, "aria-labelledby": `l${index} m${index}`,
-    });
-    button.append(make("span", { id: `l${index}`, class: "label" }, ...visibleNodes(label)));
-    button.append(make("span", { id: `m${index}`, class: "mark" }));
+  #option({ id, label, description }, index) {
+    const button = make("button", { type: "button", class: "choice", part: "choice", "data-choice": id });
+    button.append(make("span", { class: "label" }, ...visibleNodes(label)), make("span", { class: "mark" }));
+    button.addEventListener("click", () => this.#clicked(id));
+    const option = make("div", { class: "option", part: "option" }, button);
     if (description !== undefined) {
       button.setAttribute("aria-describedby", `d${index}`);
-      button.append(make("span", { id: `d${index}`, class: "description" }, ...visibleNodes(description)));
+      option.append(make("span", { id: `d${index}`, class: "description" }, ...visibleNodes(description)));
     }
-    button.addEventListener("click", () => this.#clicked(id));
-    return button;
+    return option;
   }
 
   #clicked(choiceId) {
@@ -434,10 +437,11 @@ export class AcpChoiceList extends Base {
     const marked = this.#selected ?? this.#armed ?? this.#initial();
     for (const button of this.#root.querySelectorAll(".choice")) {
       const here = button.dataset.choice === marked;
-      button.classList.toggle("chosen", here);
+      button.parentElement.classList.toggle("chosen", here);
+      button.parentElement.classList.toggle("off", off);
       button.setAttribute("aria-disabled", String(off));
       if (review) button.setAttribute("aria-pressed", String(here));
-      button.querySelector(".mark").textContent = here ? this.#markFor() : "";
+      button.querySelector(".mark").textContent = here ? ` ${this.#markFor()}` : "";
     }
     const send = this.#root.querySelector(".send");
     send?.setAttribute("aria-disabled", String(off || marked === null));

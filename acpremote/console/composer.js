@@ -26,7 +26,7 @@ export class Composer {
       this.#submit();
     };
     const box = h("div", { class: "box" }, h("label", { class: "offscreen", for: "prompt" }, "Message to the agent"), this.text, this.send, this.stop);
-    this.element = h("form", { class: "composer", hidden: true, on: { submit } }, this.commands, box, h("div", { class: "below" }, this.settings, this.usage));
+    this.element = h("form", { class: "composer", hidden: true, "aria-label": "Message", on: { submit } }, this.commands, box, h("div", { class: "below" }, this.settings, this.usage));
   }
 
   focus() {

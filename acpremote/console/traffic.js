@@ -51,7 +51,7 @@ export class AcpTraffic extends HTMLElement {
     }, { title: "Copies the frames that are shown, one JSON object a line" });
     const close = button(icon("close"), () => this.dispatchEvent(new Event("close")), { class: "quiet", "aria-label": "Close traffic" });
     const tools = h("div", { class: "tools" }, h("label", { class: "offscreen", for: "traffic-filter" }, "Filter"), this.#filter, pause, copy, button("Clear", () => this.#clear()));
-    this.replaceChildren(h("header", {}, h("h2", {}, "Traffic"), this.#state, close), tools, this.#list);
+    this.replaceChildren(h("div", { class: "head" }, h("h2", {}, "Traffic"), this.#state, close), tools, this.#list);
     this.#say();
   }
 

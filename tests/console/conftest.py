@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -73,7 +74,9 @@ def watch(page: Page, origin: str, faults: list[str], *, noisy: bool) -> None:
     """Collects what no page of ours may do; a noisy one may meet errors of the network."""
 
     def told(message: ConsoleMessage) -> None:
-        if message.type == "error" and not (noisy and "Failed to load resource" in message.text):
+        if message.type == "error" and not (
+            noisy and re.search("Failed to load|WebSocket connection", message.text)
+        ):
             faults.append(f"console: {message.text}")
 
     def requested(request: Request) -> None:

@@ -43,7 +43,7 @@ def expose(
         log: list[str] = []
         for line in process.stderr:
             log.append(line)
-            if found := re.search(r"listening on ws://.*:(\d+)/", line):
+            if found := re.search(r"listening on wss?://.*:(\d+)/", line):
                 break
         else:
             raise AssertionError("".join(log))
@@ -58,16 +58,27 @@ def expose(
 
 
 class Proxy:
-    """Forwards connections to a port; `cut` ends them all, `closed` refuses new ones.
+    """Forwards connections to the port `target`; `cut` ends them all, `closed` refuses new ones.
 
     With a context it speaks TLS; with a prefix it takes that off the path of each connection's request, as
-    reverse proxies are told to. One thread each way and connection: the tests open few.
+    reverse proxies are told to; with a host it puts that into the Host header, as they do unless told; it may
+    forget about upgrades, as they do too. One thread for each connection: the tests open few.
     """
 
-    def __init__(self, port: int, *, tls: ssl.SSLContext | None = None, prefix: str = "") -> None:
-        self._target = port
+    def __init__(
+        self,
+        target: int = 0,
+        *,
+        tls: ssl.SSLContext | None = None,
+        prefix: str = "",
+        host: str = "",
+        upgrades: bool = True,
+    ) -> None:
+        self.target = target
         self._tls = tls
         self._prefix = prefix.encode()
+        self._host = host.encode()
+        self._upgrades = upgrades
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: set[socket.socket] = set()
         self._threads: list[threading.Thread] = []
@@ -117,12 +128,19 @@ class Proxy:
             if self._tls is not None:
                 client = self._tls.wrap_socket(client, server_side=True)
             stack.callback(client.close)
-            server = stack.enter_context(socket.create_connection(("127.0.0.1", self._target)))
+            server = stack.enter_context(socket.create_connection(("127.0.0.1", self.target)))
             self._sockets |= {client, server}
             stack.callback(self._sockets.difference_update, {client, server})
             head = client.recv(65536)
-            server.sendall(head.replace(b" " + self._prefix + b"/", b" /", 1) if self._prefix else head)
+            server.sendall(self._changed(head))
             self._forward(client, server)
+
+    def _changed(self, head: bytes) -> bytes:
+        if self._prefix:
+            head = head.replace(b" " + self._prefix + b"/", b" /", 1)
+        if self._host:
+            head = re.sub(rb"(?i)\r\nhost: [^\r]*", b"\r\nHost: " + self._host, head, count=1)
+        return head if self._upgrades else re.sub(rb"(?i)\r\nupgrade: [^\r]*", b"", head)
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         other = {client: server, server: client}

@@ -12,6 +12,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from .pages import ASSETS, ORIGIN, serve
 
+pytestmark = pytest.mark.interop
+
 Json = Any
 
 FRAME: dict[str, Json] = {

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from .conftest import OpenConsole, begin, prompt
 from .endpoints import DEMO, Endpoint, expose
 from .test_choice_list import FRAME, frame
+
+pytestmark = pytest.mark.interop
 
 
 def said(page: Page, text: str) -> Locator:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from .conftest import OpenConsole, prompt
 from .endpoints import Endpoint
+
+pytestmark = pytest.mark.interop
 
 NOT_OURS = "script, iframe, object, embed, link, style, base, meta, a, area, form[action], img, video, audio"
 
