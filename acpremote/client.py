@@ -7,10 +7,10 @@ in-memory channel. Either is the same link as a server's, with a WebSocket as th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Self, TypeAlias
 
 import anyio
 
@@ -28,7 +28,9 @@ from .transport.dial import Dialer
 from .transport.stdio import open_stdio
 from .transport.websocket import WebSocketChannel
 
-__all__ = ["Endpoint", "join", "run_mirror"]
+__all__ = ["Endpoint", "HeaderFields", "join", "run_mirror"]
+
+HeaderFields: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]]
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +39,7 @@ async def run_mirror(
     url: str,
     *,
     bearer_token: str | None = None,
-    headers: Sequence[tuple[str, str]] = (),
+    headers: HeaderFields | None = None,
     options: TransportOptions | None = None,
     client_options: ClientOptions | None = None,
 ) -> Ending:
@@ -80,14 +82,17 @@ class Endpoint:
         url: str,
         options: TransportOptions | None = None,
         client_options: ClientOptions | None = None,
-        **short: Any,
+        *,
+        bearer_token: str | None = None,
+        headers: HeaderFields | None = None,
     ) -> Self:
-        """Reads an address and fills in defaults; `short` is a short form of `client_options`.
+        """Reads an address and fills in defaults; token and headers are a short form of `client_options`.
 
         Raises:
             ConfigError: the address is not one, or an option is not allowed.
         """
-        client = client_options or ClientOptions(**short)
+        fields = [*headers.items()] if isinstance(headers, Mapping) else headers or ()
+        client = client_options or ClientOptions(bearer_token=bearer_token, headers=fields)
         address = parse_address(url)
         check_safe(address, client)
         return cls(address, client, options or TransportOptions())

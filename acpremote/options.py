@@ -56,12 +56,32 @@ def _check_choice(options: object, name: str, allowed: Sequence[object]) -> None
         _reject(options, name, value, ", ".join(map(repr, allowed)))
 
 
+def _check_text(options: object, *names: str, optional: bool = False) -> None:
+    for name in names:
+        value = getattr(options, name)
+        if not isinstance(value, str) and not (optional and value is None):
+            _reject(options, name, value, "a string" + (" or None" if optional else ""))
+
+
+def _check_texts(options: object, *names: str) -> None:
+    for name in names:
+        value = getattr(options, name)
+        if isinstance(value, (str, bytes)) or not _all_text(value):
+            _reject(options, name, value, "a sequence of strings")
+
+
+def _all_text(values: object) -> bool:
+    return isinstance(values, Sequence) and all(isinstance(each, str) for each in values)
+
+
 def _check_token(options: object) -> None:
     """A token is visible ASCII: it travels in a header. The message must not show it."""
-    token = getattr(options, "bearer_token", None)
+    token: object = getattr(options, "bearer_token", None)
     if token is None:
         return
     where = f"{type(options).__name__}.bearer_token"
+    if not isinstance(token, str):
+        raise ConfigError(f"{where} is a {type(token).__name__}; allowed: a string or None")
     if not token:
         raise ConfigError(f"{where} is empty; leave it out to use no token")
     if not all("!" <= character <= "~" for character in token):
@@ -181,6 +201,9 @@ class ServerOptions:
     """Time for everything to end after a stop was asked for."""
 
     def __post_init__(self) -> None:
+        _check_text(self, "host", "mount_path")
+        _check_text(self, "unix_path", optional=True)
+        _check_texts(self, "allowed_hosts", "allowed_origins")
         _check_integer(self, "port", 0, 65535)
         if not self.mount_path.startswith("/") or set(self.mount_path) & set("?# "):
             _reject(self, "mount_path", self.mount_path, "a path that begins with /")
@@ -225,10 +248,20 @@ class ClientOptions:
 
     def __post_init__(self) -> None:
         _check_token(self)
+        _check_flag(self, "insecure")
+        _check_text(self, "tls_pin", optional=True)
+        if not _are_pairs(self.headers):
+            raise ConfigError("ClientOptions.headers has something else than pairs of a name and a value")
         for name, value in self.headers:
             _check_header(name, value)
             if name.lower() == "authorization" and self.bearer_token is not None:
                 raise ConfigError("give either a token or an Authorization header")
+
+
+def _are_pairs(headers: object) -> bool:
+    return isinstance(headers, Sequence) and all(
+        isinstance(pair, (tuple, list)) and len(pair) == 2 and _all_text(pair) for pair in headers
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,14 +283,21 @@ class CommandOptions:
     """Time the agent has to leave after its input was closed, and again after SIGTERM."""
 
     def __post_init__(self) -> None:
-        if (
-            isinstance(self.command, (str, bytes))
-            or not self.command
-            or not all(isinstance(word, str) and "\0" not in word for word in self.command)
-        ):
-            _reject(self, "command", self.command, "a sequence of words, the first one the program")
-        for name, value in self.env.items():
-            if not name or "=" in name or "\0" in name + value:
-                _reject(self, "env", name, "names without '=' and NUL")
+        command: object = self.command
+        words = not isinstance(command, (str, bytes)) and _all_text(command)
+        if not words or not self.command or any("\0" in word for word in self.command):
+            _reject(self, "command", command, "a sequence of words, the first one the program")
+        self._check_place()
         _check_choice(self, "stderr_mode", get_args(StderrMode))
         _check_seconds(self, "terminate_timeout", 0)
+
+    def _check_place(self) -> None:
+        cwd: object = self.cwd
+        if cwd is not None and not isinstance(cwd, (str, os.PathLike)):
+            _reject(self, "cwd", cwd, "a path or None")
+        env: object = self.env
+        if not isinstance(env, Mapping) or not _all_text([*env.keys(), *env.values()]):
+            raise ConfigError("CommandOptions.env has something else than strings for strings")
+        for name, value in env.items():
+            if not name or "=" in name or "\0" in name + value:
+                _reject(self, "env", name, "names without '=' and NUL")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -45,7 +45,7 @@ from acp.schema import (
     TextContentBlock,
 )
 
-from ..client import Endpoint, join
+from ..client import Endpoint, HeaderFields, join
 from ..errors import AcpRemoteError, LocalProtocolError
 from ..options import ClientOptions, TransportOptions
 from .link import Join, RemoteLink, ToClient
@@ -342,7 +342,7 @@ def connect_acp(
     url: str,
     *,
     bearer_token: str | None = None,
-    headers: Sequence[tuple[str, str]] = (),
+    headers: HeaderFields | None = None,
     options: TransportOptions | None = None,
     client_options: ClientOptions | None = None,
 ) -> RemoteAgent:
@@ -373,7 +373,7 @@ def connect_remote_agent(
     url: str,
     *,
     bearer_token: str | None = None,
-    headers: Sequence[tuple[str, str]] = (),
+    headers: HeaderFields | None = None,
     options: TransportOptions | None = None,
     client_options: ClientOptions | None = None,
 ) -> RemoteClientConnection:
