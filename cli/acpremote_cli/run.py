@@ -10,12 +10,15 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import typer
 
 from acpremote.ending import ExitStatus
 from acpremote.errors import AcpRemoteError
-from acpremote.server import Server
+
+if TYPE_CHECKING:
+    from acpremote.server import Server
 
 __all__ = ["fail", "logging_to_stderr", "run", "serve_until_signal"]
 
