@@ -39,6 +39,11 @@ class Address:
         return self.unix_path is not None or is_loopback_name(normalize_host(self.host))
 
     @property
+    def metadata_path(self) -> str:
+        """Where the endpoint's server describes itself: the path, without the `/ws` of the socket."""
+        return urlsplit(self.url).path.removesuffix("/ws") or "/"
+
+    @property
     def has_tls(self) -> bool:
         """Whether the connection is encrypted."""
         return self.url.startswith("wss:")

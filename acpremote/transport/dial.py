@@ -11,7 +11,6 @@ import random
 import ssl
 from collections.abc import Iterator, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 from websockets.asyncio.client import ClientConnection, connect
@@ -34,7 +33,7 @@ from ..options import ClientOptions, TransportOptions
 from ..tls import client_context, describe_tls_error, parse_fingerprint
 from .address import Address, check_safe
 from .cookies import Cookies
-from .fetch import fetch
+from .fetch import fetch, get
 from .websocket import WRITE_HIGH_WATER, ClientSocket
 
 __all__ = ["Dialer", "back_off"]
@@ -109,8 +108,16 @@ class Dialer:
         Raises:
             ConnectError: there is none, or it cannot be read.
         """
-        path = urlsplit(self.address.url).path.removesuffix("/ws") or "/"
+        path = self.address.metadata_path
         return await fetch(self.address, path, self._headers(), self._tls, timeout=self._options.open_timeout)
+
+    async def get(self, path: str) -> Response:
+        """Asks the endpoint's server for `path` and returns the answer, whatever its status.
+
+        Raises:
+            ConnectError: there is no answer, or it is no HTTP.
+        """
+        return await get(self.address, path, self._headers(), self._tls, timeout=self._options.open_timeout)
 
     async def _connect(self, subprotocols: Sequence[str]) -> ClientConnection:
         address, options = self.address, self._options

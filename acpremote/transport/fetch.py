@@ -21,7 +21,7 @@ from websockets.streams import StreamReader
 from ..errors import ConnectError, ConnectRefused
 from .address import Address
 
-__all__ = ["fetch"]
+__all__ = ["fetch", "get"]
 
 MAX_SIZE = 256 * 1024
 """Bytes of a response; what describes a server is much shorter."""
@@ -41,6 +41,25 @@ async def fetch(
         ConnectRefused: the answer is not 200.
         ConnectError: there is no answer, or it is no HTTP.
     """
+    response = await get(address, path, headers, tls, timeout=timeout)
+    if response.status_code != 200:
+        raise ConnectRefused(f"{path} of {address} was answered {response.status_code}", response.status_code)
+    return bytes(response.body or b"")
+
+
+async def get(
+    address: Address,
+    path: str,
+    headers: Sequence[tuple[str, str]],
+    tls: ssl.SSLContext | None,
+    *,
+    timeout: float,
+) -> Response:
+    """Asks for `path` of the address's server and returns the answer, whatever its status.
+
+    Raises:
+        ConnectError: there is no answer, or it is no HTTP.
+    """
     try:
         with anyio.fail_after(timeout):
             reader, writer = await _connect(address, tls)
@@ -52,10 +71,7 @@ async def fetch(
     except (OSError, ValueError, TimeoutError) as error:
         reason = str(error) or type(error).__name__
         raise ConnectError(f"cannot read {path} of {address}: {reason}") from error
-    response = _parse(data, f"{path} of {address}")
-    if response.status_code != 200:
-        raise ConnectRefused(f"{path} of {address} was answered {response.status_code}", response.status_code)
-    return bytes(response.body or b"")
+    return _parse(data, f"{path} of {address}")
 
 
 async def _connect(

@@ -18,6 +18,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "serve": {},
     "mirror": {},
     "demo": {},
+    "doctor": {},
 }
 """Every command: the module of its name holds the function of its name."""
 
