@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "acpremote"
 
-LAYERS = ["ending", "errors", "options", "core", "transport", "pump", "endpoint", "server", "client", "doctor", "sdk"]
+LAYERS = "ending errors options core transport pump endpoint server client doctor sdk".split()
 """Lowest first. `server` and `client` do not import each other."""
 
 BESIDE_CORE = {"elicitation", "components", "console", "metadata", "metrics", "recording", "tls"}
