@@ -1,11 +1,13 @@
 """An SDK agent for tests: every method of the interface, and prompts for every method of a client.
 
-Run as a program it serves on stdin and stdout, which is how a client talks to it directly.
+Run as a program it serves on stdin and stdout, which is how a client talks to it directly; with `--stable` as
+the SDK does it by default, without the routes of the unstable protocol.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any, cast
 
 import anyio
@@ -215,7 +217,8 @@ class ScriptedAgent:
 
 
 def main() -> None:
-    asyncio.run(run_agent(cast(Agent, ScriptedAgent()), use_unstable_protocol=True))
+    stable = "--stable" in sys.argv
+    asyncio.run(run_agent(cast(Agent, ScriptedAgent()), use_unstable_protocol=not stable))
 
 
 if __name__ == "__main__":
