@@ -1,7 +1,8 @@
 """The client's end: joins a local channel to a remote endpoint.
 
 `run_mirror` joins our standard input and output, and so shows a remote agent as a local one; `sdk` joins an
-in-memory channel. Either is the same link as a server's, with a WebSocket as the agent's channel.
+in-memory channel. Either is the same link as a server's, with a WebSocket as the agent's channel; to our own
+server it is the acpremote link, which survives the loss of its sockets (`transport/redial.py`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from .pump import Link
 from .transport.address import Address, check_safe, parse_address
 from .transport.channel import Channel
 from .transport.dial import Dialer
+from .transport.redial import OFFERED, open_remote
 from .transport.stdio import open_stdio
-from .transport.websocket import WebSocketChannel
 
 __all__ = ["Endpoint", "HeaderFields", "join", "run_mirror"]
 
@@ -115,23 +116,15 @@ async def join(
     """
     options = endpoint.options
     dialer = Dialer(endpoint.address, endpoint.client, options)
+    dial = partial(dialer.dial, OFFERED)
     while True:
-        socket = await dialer.dial_with_retry(timeout=options.connect_timeout)
-        remote = WebSocketChannel(socket)
-        try:
-            policy = mirror_policy(options, await _remote_cwd(dialer, options))
-        except BaseException:
-            remote.abort()
-            raise
-        on_open()
-        relay = Relay(policy=policy, drains=drains)
-        link = Link("mirror", _Borrowed(channel), remote, relay, drain_timeout=options.drain_timeout)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(partial(socket.watch, watch_sleep=True))
-            ending = await link.run()
-            tasks.cancel_scope.cancel()
-        if ending.is_orderly and socket.ending is not None and not socket.ending.is_orderly:
-            ending = socket.ending  # the agent failed while we were saying goodbye
+        async with open_remote(dial, options) as remote:
+            remote_cwd = remote.remote_cwd or await _remote_cwd(dialer, options)
+            on_open()
+            relay = Relay(policy=mirror_policy(options, remote_cwd), drains=drains)
+            near, far = _Borrowed(channel), remote.channel
+            link = Link("mirror", near, far, relay, drain_timeout=options.drain_timeout)
+            ending = remote.judge(await link.run())
         if not options.reconnect or not _may_try_again(ending, link):
             return ending
         logger.warning("%s; connecting again", ending)

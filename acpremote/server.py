@@ -1,8 +1,8 @@
 """Listens, lets clients in, and runs one link per connection.
 
 A link runs in the server's task group, not in the handler that websockets made for its socket: the handler
-lends the socket, watches it and waits. On a stop, new connections get 503, every link is ended with 1001
-and its agent is stopped, all within `shutdown_timeout`.
+lends the socket, watches it and waits; an acpremote link outlives it (`transport/links.py`). On a stop, new
+connections get 503, every link is ended with 1001 and its agent is stopped, all within `shutdown_timeout`.
 
     STARTING ─► LISTENING ── aclose(), SIGTERM ──► DRAINING ── every link has ended, or time is up ──► CLOSED
 """
@@ -19,7 +19,7 @@ import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import anyio
 import anyio.abc
@@ -27,6 +27,7 @@ from websockets.asyncio.server import ServerConnection, serve, unix_serve
 
 from . import console
 from .core.access import Circumstances
+from .core.credentials import LINK_SUBPROTOCOL
 from .core.relay import Relay
 from .core.setup import bound_to, make_rules, wants_peer_check, warnings
 from .core.side import Side
@@ -39,6 +40,7 @@ from .tls import self_signed, server_context
 from .transport.channel import Channel
 from .transport.guardian import Guardian
 from .transport.lazy import LazyChannel
+from .transport.links import LinkRegistry, ServerLink
 from .transport.peer import can_tell_users
 from .transport.process import ProcessChannel, check_command, spawn
 from .transport.websocket import WRITE_HIGH_WATER, ServerSocket, WebSocketChannel
@@ -81,9 +83,16 @@ class Server:
         self.tls_fingerprint: str | None
         """SHA-256 of the self-signed certificate, for clients to pin."""
         self._tls, self.tls_fingerprint = _tls_of(options)
+        self._registry = LinkRegistry(
+            transport,
+            self._open_link,
+            admitted=lambda socket: self.doorkeeper.admitted(cast(ServerSocket, socket)),
+            has_room=lambda: len(self._links) < self._options.max_connections,
+            remote_cwd=lambda: self.doorkeeper.remote_cwd,
+        )
         console_on = options.console and options.mount_path.strip("/") != ""
         self.doorkeeper = Doorkeeper(
-            make_rules(options, link=False, console=lambda path: console_on and path in console.paths()),
+            make_rules(options, link=True, console=lambda path: console_on and path in console.paths()),
             transport,
             self._circumstances,
             check_peer=wants_peer_check(options) and can_tell_users(),
@@ -242,6 +251,7 @@ class Server:
         return options.unix_path or f"{options.host} port {options.port}"
 
     async def _end_links(self) -> None:
+        self._registry.close()
         links = list(self._links.values())
         for link in links:
             link.stop(_SHUTDOWN)
@@ -254,8 +264,14 @@ class Server:
     # -- one connection ---------------------------------------------------------------------------------
 
     def _circumstances(self) -> Circumstances:
-        taken = len(self._links) + self.doorkeeper.arriving
-        return Circumstances(draining=self._draining, full=taken >= self._options.max_connections)
+        arriving, links = self.doorkeeper.arriving, self._registry
+        full = len(self._links) + arriving >= self._options.max_connections
+        return Circumstances(
+            draining=self._draining,
+            full=full and not links.has_evictable,
+            # A link whose socket is dead without our knowing has a socket: any may be come back to.
+            resumable=links.count > 0 and arriving < self._options.max_handshakes,
+        )
 
     async def _handle(self, connection: ServerConnection) -> None:
         assert isinstance(connection, ServerSocket)
@@ -264,19 +280,37 @@ class Server:
             await connection.shut(_SHUTDOWN)
             return
         await self._listening.wait()
-        ended = anyio.Event()
-        self._tasks.start_soon(self._run_link, connection, ended)
+        if connection.subprotocol == LINK_SUBPROTOCOL:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(connection.watch)
+                await self._registry.serve(connection)
+                tasks.cancel_scope.cancel()
+            return
+        if len(self._links) >= self._options.max_connections:
+            self._registry.evict()
+        link = self._new_link(WebSocketChannel(connection), connection)
+        self.doorkeeper.admitted(connection)
+        self._tasks.start_soon(self._run_link, link)
         await connection.watch()
-        await ended.wait()
+        await link.closed.wait()
 
-    async def _run_link(self, connection: ServerSocket, ended: anyio.Event) -> None:
+    def _open_link(self, channel: ServerLink, connection: object) -> None:
+        assert isinstance(connection, ServerSocket)
+        link = self._new_link(channel, connection)
+        channel.is_idle = lambda: link.relay.is_idle
+        channel.note = lambda text: link.log.info("%s", text)
+        self._tasks.start_soon(self._run_link, link, channel)
+
+    def _new_link(self, channel: Channel, connection: ServerSocket) -> Link:
         link_id = str(self._next_link)
         self._next_link += 1
         agent = LazyChannel(lambda: self._source(link_id))
-        link = Link(link_id, WebSocketChannel(connection), agent, Relay(), drain_timeout=0)
+        link = Link(link_id, channel, agent, Relay(), drain_timeout=0)
         self._links[link_id] = link
-        self.doorkeeper.admitted(connection)
         link.log.info("opened by %s", _peer_name(connection))
+        return link
+
+    async def _run_link(self, link: Link, channel: ServerLink | None = None) -> None:
         try:
             ending = await link.run()
         except Exception:
@@ -284,8 +318,9 @@ class Server:
         else:
             link.log.log(ending.log_level, "ended (%s): %s", ending.kind.value, ending)
         finally:
-            del self._links[link_id]
-            ended.set()
+            del self._links[link.id]
+            if channel is not None:
+                self._registry.closed(channel)
 
 
 def _absolute(path: str | os.PathLike[str] | None) -> str:

@@ -49,6 +49,7 @@ export class Link extends EventTarget {
   #unstoredBytes = 0;
   #timers = new Map();
   #attempt = 0;
+  #tries = 0;
   #since = 0;
 
   /**
@@ -70,15 +71,16 @@ export class Link extends EventTarget {
   /** What a later page needs to go on with this link; null for a plain one. */
   snapshot() {
     if (!this.#id) return null;
-    return { id: this.#id, secret: this.#secret, received: this.#received, sent: this.#sent, journal: this.#journal };
+    return { id: this.#id, secret: this.#secret, received: this.#received, sent: this.#sent, journal: this.#journal, tries: this.#tries };
   }
 
-  restore({ id, secret, received, sent, journal }) {
+  restore({ id, secret, received, sent, journal, tries }) {
     this.#id = id;
     this.#secret = secret;
     this.#received = this.#stored = received;
     this.#sent = sent;
     this.#journal = journal;
+    this.#tries = tries ?? 0;
   }
 
   connect() {
@@ -99,7 +101,7 @@ export class Link extends EventTarget {
   /** Ends the link on purpose: the agent is stopped. */
   end(reason) {
     if (this.state === "ended") return;
-    this.#control({ type: "end", kind: "client", status: 0, reason });
+    this.#control({ type: "end", kind: "client_left", reason });
     this.#finish({ kind: "closed", reason });
   }
 
@@ -154,7 +156,9 @@ export class Link extends EventTarget {
   #opened(socket) {
     this.#since = Date.now();
     if (socket.protocol === "acpremote.link.v1") {
-      const known = this.#id ? { link: this.#id, secret: this.#secret, received: this.#received } : {};
+      // Rises with every try, over reloads too: the server refuses a hello that arrives after a later one's.
+      if (this.#id) this.#tries = Math.max(Date.now(), this.#tries + 1);
+      const known = this.#id ? { link: this.#id, secret: this.#secret, received: this.#received, attempt: this.#tries } : {};
       this.#control({ type: "hello", ...known, window: WINDOW, max_size: MAX_SIZE });
     } else if (this.#id) this.#finish({ kind: "refused", reason: "The server no longer offers to resume." });
     else {
@@ -248,6 +252,7 @@ export class Link extends EventTarget {
   }
 
   #ended({ kind, status, reason }) {
+    this.#received++; // the end has a number, so that the server learns that it arrived
     this.#storeAndAcknowledge();
     this.#finish({ kind: kind ?? "closed", status, reason: reason ?? "" });
   }

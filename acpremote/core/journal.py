@@ -77,14 +77,17 @@ class Outbox:
         self.acknowledged = self.sent = self.queued = 0
         """Numbers of the last frame the peer has taken, that was sent, that was queued."""
         self.has_ended = False
+        self._is_abandoned = False
 
     @property
     def is_delivered(self) -> bool:
-        """Whether the peer has taken everything."""
-        return self.acknowledged == self.queued
+        """Whether the peer has taken everything, or will take nothing more."""
+        return self._is_abandoned or self.acknowledged == self.queued
 
     def queue(self, frames: Sequence[bytes]) -> None:
         """Takes frames in, none of which holds an LF. The caller heeds `size`; nothing is refused here."""
+        if self._is_abandoned:
+            return
         data = b"\n".join(frames)
         if len(data) <= self._batch_bytes or len(frames) == 1:
             self._append(len(frames), data)
@@ -95,6 +98,8 @@ class Outbox:
     def end(self, ending: Ending) -> None:
         """Queues the `end`. It has a number, so that its arrival is acknowledged like a frame's."""
         self.has_ended = True
+        if self._is_abandoned:
+            return
         data = control.encode(control.End.from_ending(ending))
         self._account(1, len(data) + 1)
         self._waiting.append(_Batch(1, data, is_text=False))
@@ -122,6 +127,8 @@ class Outbox:
             RemoteProtocolError: the number was never sent, or is below one acknowledged before.
         """
         self._check(number)
+        if self._is_abandoned:
+            return
         while number > self.acknowledged:
             batch = self._sent[0]
             count = min(batch.count, number - self.acknowledged)
@@ -147,14 +154,15 @@ class Outbox:
         self._waiting.extendleft(reversed(self._sent))
         self._sent.clear()
         self._in_flight = 0
-        self.sent = self.acknowledged
+        if not self._is_abandoned:
+            self.sent = self.acknowledged
 
-    def clear(self) -> None:
-        """Forgets everything: the peer will take no more."""
+    def abandon(self) -> None:
+        """Forgets everything, now and later: the peer will take no more."""
+        self._is_abandoned = True
         self._waiting.clear()
         self._sent.clear()
         self._in_flight = self.size = 0
-        self.acknowledged = self.sent = self.queued
 
     def _check(self, number: int) -> None:
         if not self.acknowledged <= number <= self.sent:
@@ -207,6 +215,11 @@ class Inbox:
         """The peer's, once everything before it was taken."""
 
     @property
+    def has_end(self) -> bool:
+        """Whether the peer's `end` has arrived; what came before it may still be unread."""
+        return self._ending is not None
+
+    @property
     def is_ack_due(self) -> bool:
         """Whether an ack must be sent without waiting for the timer."""
         return (
@@ -225,10 +238,11 @@ class Inbox:
             raise RemoteProtocolError("a frame after the end of the link")
         if len(data) > self._max_size and max(map(len, data.split(b"\n"))) > self._max_size:
             raise RemoteProtocolError(f"a frame over {self._max_size} bytes", EndingKind.TOO_BIG)
-        if self._unread and self._unread_size + len(data) >= self._window:
+        # The peer may count lines without their LF, so we do, to be sure of its fault.
+        if self._unread and self._unread_size + len(data) > self._window:
             raise RemoteProtocolError(f"more than the {self._window} bytes that were granted")
         self._unread.append(data)
-        self._unread_size += len(data) + 1
+        self._unread_size += len(data)
 
     def ended(self, ending: Ending) -> None:
         """Takes in the peer's `end`."""
@@ -243,7 +257,7 @@ class Inbox:
         size = 0
         while self._unread and size < BATCH_BYTES:
             data = self._unread.popleft()
-            size += len(data) + 1
+            size += len(data)
             frames = data.split(b"\n")
             taken = taken + frames if taken else frames
         self._unread_size -= size
@@ -332,6 +346,7 @@ class Journal:
                     self.outbox.acknowledge(number)
                 case control.End() as end:
                     self.inbox.ended(end.ending)
+                    self.outbox.abandon()
                 case None:
                     pass
                 case other:

@@ -92,6 +92,11 @@ class Relay:
         """How many requests of the client wait for an answer."""
         return len(self._open[Side.CLIENT])
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether neither side waits for an answer."""
+        return not any(self._open.values())
+
     def frames_received(self, side: Side, frames: list[bytes]) -> list[Command]:
         """Takes a batch in; the usual answer is one `Send` of the same frames to the other side."""
         if self._state is _State.FINISHED:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import random
 import ssl
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import anyio
 from websockets.asyncio.client import ClientConnection, connect
@@ -36,9 +36,11 @@ from .cookies import Cookies
 from .fetch import fetch, get
 from .websocket import WRITE_HIGH_WATER, ClientSocket
 
-__all__ = ["Dialer", "back_off"]
+__all__ = ["Dialer", "back_off", "with_retry"]
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 FIRST_DELAY, LONGEST_DELAY = 0.25, 10.0
 
@@ -91,16 +93,8 @@ class Dialer:
             ConnectError: the last failure.
             ConfigError: a proxy named in the environment cannot be used.
         """
-        deadline = anyio.current_time() + timeout
-        for delay in back_off():
-            try:
-                return await self.dial(subprotocols)
-            except ConnectError as error:
-                if error.final or not self._options.reconnect or anyio.current_time() + delay > deadline:
-                    raise
-                logger.warning("%s; trying again in %.1f s", error, delay)
-            await anyio.sleep(delay)
-        raise AssertionError("back_off never ends")
+        reconnect = self._options.reconnect
+        return await with_retry(lambda: self.dial(subprotocols), timeout=timeout, reconnect=reconnect)
 
     async def fetch_metadata(self) -> bytes:
         """Reads the document in which the endpoint's server describes itself.
@@ -222,6 +216,24 @@ def _advice(status: int, client: ClientOptions, response: Response) -> str:
     if 300 <= status < 400 and "Location" in response.headers:
         return "; it points to another address, which is not followed"
     return ""
+
+
+async def with_retry(attempt: Callable[[], Awaitable[T]], *, timeout: float, reconnect: bool = True) -> T:
+    """Makes tries until one succeeds, for up to `timeout` seconds; only one without `reconnect`.
+
+    Raises:
+        ConnectError: the last failure, or the first that is final.
+    """
+    deadline = anyio.current_time() + timeout
+    for delay in back_off():
+        try:
+            return await attempt()
+        except ConnectError as error:
+            if error.final or not reconnect or anyio.current_time() + delay > deadline:
+                raise
+            logger.warning("%s; trying again in %.1f s", error, delay)
+        await anyio.sleep(delay)
+    raise AssertionError("back_off never ends")
 
 
 def back_off() -> Iterator[float]:

@@ -17,6 +17,7 @@ Read `pump.py` next.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import logging
 import struct
@@ -24,7 +25,7 @@ import sys
 import termios
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import anyio
 from websockets.asyncio.client import ClientConnection
@@ -32,8 +33,10 @@ from websockets.asyncio.server import ServerConnection
 from websockets.frames import DATA_OPCODES, Frame, Opcode
 from websockets.protocol import State
 
+from ..core.credentials import LINK_SUBPROTOCOL
 from ..core.envelope import is_json
 from ..core.frame import as_line
+from ..core.journal import Message
 from ..core.noise import is_utf8
 from ..core.side import Side
 from ..ending import Ending, EndingKind
@@ -72,13 +75,6 @@ LINGER = 1.0
 """Seconds the peer has to close its end of the TCP connection after the closing handshake."""
 
 _SLEEP_CHECK = 5.0
-
-
-class Message(NamedTuple):
-    """One WebSocket message."""
-
-    is_text: bool
-    data: bytes
 
 
 class Socket(_Base):
@@ -285,6 +281,15 @@ class Socket(_Base):
             if self._ending is not None:
                 raise ChannelClosed(self._ending)
 
+    async def wait_drained(self) -> None:
+        """Returns when the write buffer is below its bound, or will never be."""
+        with contextlib.suppress(OSError):
+            await self.drain()
+
+    def abort(self) -> None:
+        """Ends the connection at once; what is queued may be lost."""
+        self.transport.abort()
+
     async def watch(self, *, watch_sleep: bool = False) -> None:
         """Pings the peer until the connection is closed, and ends it when the peer shows no life.
 
@@ -377,6 +382,12 @@ class ServerSocket(Socket, ServerConnection):
 
 class ClientSocket(Socket, ClientConnection):
     """A client's end of a connection."""
+
+    @property
+    def is_link(self) -> bool:
+        """Whether the acpremote link was negotiated: some servers echo any subprotocol."""
+        headers = self.response.headers if self.response is not None else {}
+        return self.subprotocol == LINK_SUBPROTOCOL and headers.get("Acpremote-Link") == "1"
 
 
 class WebSocketChannel:
