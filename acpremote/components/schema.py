@@ -115,6 +115,8 @@ def _usable(field: FormField) -> FormField:
     kept = [option for option in field.options if first[option.value] is option]
     if field.kind is FieldKind.CHOICE:
         kept = [option for option in kept if text_problem(field, option.value) is None]
+        if not kept:
+            return replace(field, kind=FieldKind.UNSUPPORTED)  # no value satisfies its rules
     return replace(field, options=tuple(kept))
 
 
