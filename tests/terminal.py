@@ -69,12 +69,12 @@ class Terminal:
         self._screen.resize(lines, columns)
         self._process.setwinsize(lines, columns)
 
-    def wait_for(self, *texts: str, absent: str | None = None) -> str:
-        """Reads until all texts have been shown (here or above) and `absent` is not on the screen."""
+    def wait_for(self, *texts: str, absent: str = "\0", last_lines: int = 10_000) -> str:
+        """Reads until all texts are in the last lines that were shown, and `absent` is not on the screen."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            seen = self.everything
-            if all(text in seen for text in texts) and (absent is None or absent not in self.screen):
+            seen = "\n".join(self.everything.split("\n")[-last_lines:])
+            if all(text in seen for text in texts) and absent not in self.screen:
                 return seen
             if time.monotonic() > deadline:
                 raise AssertionError(f"not seen: {texts} (absent: {absent}) in:\n{seen}\n{self.raw!r}")

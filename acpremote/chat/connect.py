@@ -18,7 +18,8 @@ from ..errors import AcpRemoteError
 from ..options import CommandOptions, TransportOptions
 from ..pump import Link
 from ..transport.channel import Channel, MemoryChannel, memory_channels
-from ..transport.process import check_command, spawn
+from ..transport.guardian import Guardian
+from ..transport.process import ProcessChannel, check_command, spawn
 
 __all__ = ["Connection", "open_command", "open_endpoint"]
 
@@ -67,7 +68,19 @@ async def open_command(command: CommandOptions, options: TransportOptions) -> As
         AgentStartError: it could not be started.
     """
     check_command(command)
-    process = await spawn(command, max_size=options.max_size, stall_timeout=options.stall_timeout)
+    guardian = Guardian()
+    try:
+        process = await spawn(
+            command, max_size=options.max_size, stall_timeout=options.stall_timeout, guardian=guardian
+        )
+        async with _talking_to(process, command) as connection:
+            yield connection
+    finally:
+        guardian.close()
+
+
+@asynccontextmanager
+async def _talking_to(process: ProcessChannel, command: CommandOptions) -> AsyncIterator[Connection]:
     near, far = memory_channels()
     connection = Connection(near)
     connection.last_words = lambda: process.stderr_tail

@@ -112,6 +112,8 @@ class Conversation:
             await self._open(None)
         except AgentError as error:
             raise AgentStartError(f"the agent opened no session: {error}") from error
+        name = self._agent.name or "The agent"
+        self._show(Notice(f"{name} is ready. Type a message; /help lists the commands."))
         async for line in self._view.lines():
             await self._take_line(line.strip())
         self.leave()
@@ -240,9 +242,9 @@ class Conversation:
         self._show(*self._updates.end(), TurnEnded(reason))
         self._turn = None
         turn.set()
-        for resolved in self._lists.add(self._updates.take_lists()):
-            if self._view.asks_lists:
-                await self._lists.ask(resolved)
+        lists = self._lists.add(self._updates.take_lists())
+        if self._view.asks_lists:
+            await self._lists.ask_all(lists)
 
     # What the person does
 

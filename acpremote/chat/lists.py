@@ -19,7 +19,7 @@ from ..components.confirmation import ActionHandle, ActionOutcome, ActionStatus,
 from ..components.frames import SelectionEvent
 from ..components.manifest import Resolved
 from ..components.menu import Chosen, Menu, MenuRow, menu_of_choices
-from ..components.shell import ComponentShell, SelectionResult
+from ..components.shell import ComponentShell
 from ..components.submission import ChoiceSubmission
 from .updates import NOT_NOW
 from .view import Asked, Notice, Problem, View
@@ -84,13 +84,18 @@ class Lists:
         self._unanswered.extend(fresh)
         return fresh
 
-    async def ask(self, resolved: Resolved) -> bool:
-        """Asks about a list; false when the person left it for later."""
+    async def ask_all(self, lists: Sequence[Resolved]) -> None:
+        """Asks about lists, one after the other, and puts what was chosen where the person writes.
+
+        Not before all are asked: keys meant for the next list must not send the choice of the one before.
+        """
+        labels = [label for resolved in lists if (label := await self._ask(resolved))]
+        if labels:
+            self._view.prefill(" ".join(labels))
+
+    async def _ask(self, resolved: Resolved) -> str | None:
         outcome = await self._view.choose(menu_of_choices(_props(resolved), cancel=NOT_NOW))
-        if not isinstance(outcome, Chosen):
-            return False
-        await self._choose(resolved, outcome.id)
-        return True
+        return await self._choose(resolved, outcome.id) if isinstance(outcome, Chosen) else None
 
     async def choose(self, number: str) -> None:
         """`/choose N`: picks from the latest unanswered list; without a number, asks about it."""
@@ -100,29 +105,29 @@ class Lists:
         resolved = self._unanswered[-1]
         choices = _props(resolved).choices
         if not number:
-            await self.ask(resolved)
+            await self.ask_all([resolved])
         elif number.isascii() and number.isdecimal() and 1 <= int(number[:6]) <= len(choices):
-            await self._choose(resolved, choices[int(number[:6]) - 1].id)
+            label = await self._choose(resolved, choices[int(number[:6]) - 1].id)
+            if label is not None:
+                self._view.prefill(label)
         else:
             self._view.show(Problem(f"There is no number {number}: 1 to {len(choices)}."))
 
-    async def _choose(self, resolved: Resolved, choice_id: str) -> None:
+    async def _choose(self, resolved: Resolved, choice_id: str) -> str | None:
+        """Makes a choice; returns the label that the person may send, if nothing else follows from it."""
         result = await self._shell.select(resolved.frame, choice_id)
-        if result.error is not None:
-            self._view.show(Problem(result.error))
         if self._shell.is_chosen(resolved.frame) and resolved in self._unanswered:
             self._unanswered.remove(resolved)
         if result.event is None or result.choice is None:
             self._view.show(Notice("This list was answered before."))
-            return
+            return None
         self._view.show(Asked(_props(resolved).prompt, result.choice.label))
-        await self._follow(result, result.choice.label)
-
-    async def _follow(self, result: SelectionResult, label: str) -> None:
+        if result.error is not None:
+            self._view.show(Problem(result.error))
         if result.handle is not None:
             await self._confirm(result.handle)
-        elif result.sent is None and result.error is None:
-            self._view.prefill(label)
+            return None
+        return result.choice.label if result.sent is None and result.choice.action is None else None
 
     async def _confirm(self, handle: ActionHandle) -> None:
         given = json.dumps(thaw(handle.input), indent=2, ensure_ascii=False)

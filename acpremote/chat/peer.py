@@ -25,7 +25,7 @@ __all__ = ["INVALID_PARAMS", "METHOD_NOT_FOUND", "AgentError", "Handler", "Peer"
 REQUEST_CANCELLED = -32800
 INVALID_PARAMS = -32602
 AUTH_REQUIRED = -32000
-"""ACP's `auth_required`. The relay uses the same code for a lost answer, with `ending` in its data."""
+"""ACP's code for "authentication required"."""
 
 
 class AgentError(RemoteProtocolError):
@@ -39,8 +39,7 @@ class AgentError(RemoteProtocolError):
     @property
     def asks_for_login(self) -> bool:
         """Whether the agent wants `authenticate` first."""
-        lost = isinstance(self.data, Mapping) and "ending" in self.data
-        return self.code == AUTH_REQUIRED and not lost
+        return self.code == AUTH_REQUIRED
 
 
 class RequestRefused(Exception):

@@ -44,6 +44,7 @@ class Updates:
         self._messages = ComponentMessages(define_component_manifest([ChoiceListComponent]))
         self._calls: dict[str, _ToolCall] = {}
         self._streaming: type[Words] | type[Thought] | None = None
+        self._message_id: str | None = None
         self._plan: Plan | None = None
         self._lists: list[Resolved] = []
         self.mode: str | None = None
@@ -74,11 +75,11 @@ class Updates:
         return lists
 
     def _agent_chunk(self, update: Mapping[str, object]) -> Iterator[Shown]:
-        message_id = update.get("messageId")
-        text = _content_text(update.get("content"))
-        if self._streaming is Thought:
+        message_id = _text(update.get("messageId")) or None
+        if self._streaming is Thought or message_id != self._message_id:
             yield from self.end()
-        for part in self._messages.agent_text(text, message_id if isinstance(message_id, str) else None):
+        self._message_id = message_id
+        for part in self._messages.agent_text(_content_text(update.get("content")), message_id):
             yield from self._part(part)
 
     def _part(self, part: MessagePart) -> Iterator[Shown]:

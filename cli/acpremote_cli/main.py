@@ -17,6 +17,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "expose": {"context_settings": {"allow_interspersed_args": False}},
     "serve": {},
     "mirror": {},
+    "chat": {"context_settings": {"allow_interspersed_args": False}},
     "demo": {},
     "doctor": {},
 }
