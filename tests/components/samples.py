@@ -28,6 +28,11 @@ def frame(**changes: object) -> dict[str, object]:
     }
 
 
+def action(arguments: object = None, **changes: object) -> dict[str, object]:
+    given_input = {} if arguments is None else arguments
+    return choice(action={"name": "git.stash", "input": given_input, **changes})
+
+
 def without(value: dict[str, object], *keys: str) -> dict[str, object]:
     return {key: item for key, item in value.items() if key not in keys}
 

@@ -35,7 +35,7 @@ from acpremote.components.choicelist import clamp
 from acpremote.components.lexical import utf16_length
 from acpremote.errors import ConfigError
 
-from .samples import MANIFEST, choice, frame, nested, props, without
+from .samples import MANIFEST, action, choice, frame, nested, props, without
 from .test_frames import ENVELOPES, JSON
 
 OK = "ok"
@@ -51,11 +51,6 @@ def outcome(value: object) -> str:
 
 def many(count: int) -> list[object]:
     return [choice(id=f"c{number}") for number in range(count)]
-
-
-def action(arguments: object = None, **changes: object) -> dict[str, object]:
-    given_input = {} if arguments is None else arguments
-    return choice(action={"name": "git.stash", "input": given_input, **changes})
 
 
 PROPS_ROWS: list[tuple[object, str]] = [
