@@ -91,6 +91,10 @@ class Terminal:
         status = self._process.exitstatus
         return int(status) if status is not None else -int(self._process.signalstatus)
 
+    def kill(self, number: int) -> None:
+        """Sends a signal to the process."""
+        self._process.kill(number)
+
     def close(self) -> None:
         """Ends the process, if it still runs."""
         self._process.close(force=True)

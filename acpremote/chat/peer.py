@@ -15,7 +15,16 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
-from ..core.envelope import INTERNAL_ERROR, METHOD_NOT_FOUND, Envelope, InvalidFrame, Kind, error_frame, peek
+from ..core.envelope import (
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    REQUEST_LOST,
+    Envelope,
+    InvalidFrame,
+    Kind,
+    error_frame,
+    peek,
+)
 from ..ending import Ending, EndingKind
 from ..errors import ChannelClosed, RemoteProtocolError
 from ..transport.channel import Channel
@@ -168,7 +177,8 @@ class Peer:
         if message is None:
             waiting.error = AgentError(INTERNAL_ERROR, "the answer cannot be read here")
         elif "error" in message:
-            waiting.error = _agent_error(message["error"])
+            error = _agent_error(message["error"])
+            waiting.error = ChannelClosed(_lost_ending(error)) if error.code == REQUEST_LOST else error
         else:
             waiting.result = message.get("result")
         waiting.answered.set()
@@ -218,6 +228,18 @@ def _agent_error(error: object) -> AgentError:
     if isinstance(detail, str) and detail and detail not in text:
         text = f"{text}: {detail}"
     return AgentError(code if isinstance(code, int) else INTERNAL_ERROR, text, data)
+
+
+def _lost_ending(error: AgentError) -> Ending:
+    """Why the relay says that an answer will never come."""
+    data = error.data if isinstance(error.data, Mapping) else {}
+    status = data.get("status")
+    try:
+        kind = EndingKind(data.get("ending"))
+    except ValueError:
+        kind = EndingKind.LOST
+    reason = str(error).removeprefix("no answer will come: ")
+    return Ending(kind, reason, status if isinstance(status, int) else None)
 
 
 def _encode(value: object) -> bytes:

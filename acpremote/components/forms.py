@@ -81,11 +81,10 @@ class FormField:
     def hint(self) -> str:
         """The rules in a few words."""
         parts = [_NOUNS[self.kind]]
-        unit = {FieldKind.TEXT: " characters", FieldKind.CHOICES: " of them"}.get(self.kind, "")
         if self.least is not None:
-            parts.append(f"at least {_plain(self.least)}{unit}")
+            parts.append(f"at least {_counted(self, self.least)}")
         if self.most is not None:
-            parts.append(f"at most {_plain(self.most)}{unit}")
+            parts.append(f"at most {_counted(self, self.most)}")
         if self.format is not None:
             parts.append(self.format)
         parts.append("required" if self.required else "optional")
@@ -136,19 +135,25 @@ _NOUNS = {
 # Checking a value
 
 
-def _bounds(field: FormField, size: float, unit: str = "") -> str | None:
+def _bounds(field: FormField, size: float) -> str | None:
     if field.least is not None and size < field.least:
-        return f"at least {_plain(field.least)}{unit}"
+        return f"at least {_counted(field, field.least)}"
     if field.most is not None and size > field.most:
-        return f"at most {_plain(field.most)}{unit}"
+        return f"at most {_counted(field, field.most)}"
     return None
+
+
+def _counted(field: FormField, number: float) -> str:
+    plural = "" if number == 1 else "s"
+    unit = {FieldKind.TEXT: f" character{plural}", FieldKind.CHOICES: " of them"}.get(field.kind, "")
+    return f"{_plain(number)}{unit}"
 
 
 def text_problem(field: FormField, value: object) -> str | None:
     """What is wrong with a text under a field's length, format and pattern."""
     if not isinstance(value, str):
         return "text is expected"
-    if (problem := _bounds(field, len(value), " characters")) is not None:
+    if (problem := _bounds(field, len(value))) is not None:
         return problem
     if field.format in _FORMATS and not _FORMATS[field.format](value):
         return f"this is not a valid {field.format}"
@@ -185,7 +190,7 @@ def _choices_problem(field: FormField, value: object) -> str | None:
         return "these are not all of the list"
     if len(set(value)) < len(value):
         return "something is chosen twice"
-    return _bounds(field, len(value), " of them")
+    return _bounds(field, len(value))
 
 
 def _unsupported_problem(_field: FormField, _value: object) -> str | None:

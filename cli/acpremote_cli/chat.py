@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 import anyio
 import typer
 
-from acpremote.components.display import safe_text
-from acpremote.ending import ExitStatus
-from acpremote.errors import ConfigError
+from acpremote.components.display import one_line, safe_text
+from acpremote.ending import Ending, EndingKind, ExitStatus
+from acpremote.errors import AcpRemoteError, ChannelClosed, ConfigError
 from acpremote.options import ClientOptions, CommandOptions, TransportOptions
 
 from .flags import client_flags, with_flags
@@ -98,7 +98,8 @@ class _Chat:
         self._opening = opening
         self._cwd = cwd
         self._warned = float("-inf")
-        self._signal: int | None = None
+        self._was_terminated = False
+        self._last_words: list[str] = []
         self._was_busy = False
 
     async def run(self) -> ExitStatus:
@@ -109,21 +110,38 @@ class _Chat:
             self._view, self._cancel_dialog = view, cancel_dialog
             self._conversation = Conversation(view, self._cwd)
             set_conversation(self._conversation)
-            with _logged_to(view), self._signals():
-                async with self._opening() as connection:
-                    ending = await self._conversation.run(connection.channel)
-        if self._signal is not None:
-            return ExitStatus(128 + self._signal)
-        if connection.failure is not None and ending is not None:
-            raise connection.failure
-        if ending is None:
-            return ExitStatus.INTERRUPTED if self._was_busy else ExitStatus.OK
-        if ending.is_orderly:
-            print("acpremote: the agent has ended", file=sys.stderr)
-            return ExitStatus.OK
-        for line in connection.last_words():
+            # Not raised in here, where a task group would wrap it.
+            outcome = await self._talk()
+        if not isinstance(outcome, AcpRemoteError):
+            return outcome
+        for line in self._last_words:
             print(f"agent: {safe_text(line)}", file=sys.stderr)
-        raise fail(safe_text(str(ending)), ending.exit_status)
+        ending = outcome.ending if isinstance(outcome, ChannelClosed) else None
+        raise fail(one_line(str(outcome)), ending.exit_status if ending else outcome.exit_status)
+
+    async def _talk(self) -> ExitStatus | AcpRemoteError:
+        connection: Connection | None = None
+        try:
+            with _logged_to(self._view), self._signals():
+                async with self._opening() as connection:
+                    ending, failure = await self._converse(connection)
+        except AcpRemoteError as error:  # the command could not be started
+            return error
+        if self._was_terminated:
+            return ExitStatus.TERMINATED
+        if ending is None and failure is None:
+            return ExitStatus.INTERRUPTED if self._was_busy else ExitStatus.OK
+        self._last_words = connection.last_words()
+        if failure is not None or ending is None or not ending.is_orderly:
+            return connection.failure or failure or ChannelClosed(ending or Ending(EndingKind.INTERNAL))
+        print("acpremote: the agent has ended", file=sys.stderr)
+        return ExitStatus.OK
+
+    async def _converse(self, connection: Connection) -> tuple[Ending | None, AcpRemoteError | None]:
+        try:
+            return await self._conversation.run(connection.channel), None
+        except AcpRemoteError as error:
+            return None, error
 
     def _interrupt(self) -> None:
         """Ctrl-C: the turn first, then an open question, then, pressed again, the chat."""
@@ -145,13 +163,13 @@ class _Chat:
 
         loop = asyncio.get_running_loop()
 
-        def leave(number: int) -> None:
-            self._signal = number
+        def leave() -> None:
+            self._was_terminated = True
             self._conversation.leave()
 
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, leave, number)
+            loop.add_signal_handler(number, leave)
         try:
             yield
         finally:

@@ -9,6 +9,7 @@ and the person was not typing, so that nothing is approved by accident.
 from __future__ import annotations
 
 import base64
+import bisect
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -41,6 +42,8 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.layout.controls import UIControl
 from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
+from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.output import create_output
 from prompt_toolkit.styles import Style
 from rich.text import Text
@@ -131,7 +134,7 @@ class TerminalView(View):
             accept_handler=self._accept,
         )
         self._box_window = Window(
-            BufferControl(self._box),
+            BufferControl(self._box, input_processors=[_ShownSafely()]),
             wrap_lines=True,
             dont_extend_height=True,
             height=Dimension(min=1, max=10),
@@ -288,7 +291,8 @@ class TerminalView(View):
             return True
 
         buffer = Buffer(multiline=False, accept_handler=accept, document=Document(question.default))
-        control = BufferControl(buffer, key_bindings=_escape(lambda: answer.settle(Unchosen.CANCELLED)))
+        keys = _escape(lambda: answer.settle(Unchosen.CANCELLED))
+        control = BufferControl(buffer, input_processors=[_ShownSafely()], key_bindings=keys)
 
         def head() -> StyleAndTextTuples:
             return [("class:choice.prompt", safe_text(question.prompt))]
@@ -410,6 +414,29 @@ class TerminalView(View):
             self._box.insert_text("\n")
 
         return keys
+
+
+class _ShownSafely(Processor):
+    """Shows what is in a box as everything else is shown, and leaves the text itself as it is."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        """See `Processor`."""
+        shown: StyleAndTextTuples = []
+        places, width = [], 0
+        for style, char, *_ in explode_text_fragments(transformation_input.fragments):
+            text = safe_text(char)
+            shown.append((style, text))
+            places.append(width)
+            width += len(text)
+
+        def to_display(position: int) -> int:
+            return places[position] if position < len(places) else width + position - len(places)
+
+        def to_source(position: int) -> int:
+            beyond = max(position - width, 0)
+            return max(bisect.bisect_right(places, position) - 1, 0) if not beyond else len(places) + beyond
+
+        return Transformation(shown, to_display, to_source)
 
 
 class _Commands(Completer):

@@ -75,10 +75,7 @@ def test_the_edges_of_a_session_are_kept() -> None:
         {"sessionUpdate": "current_mode_update", "currentModeId": "go"},
         {"sessionUpdate": "session_info_update", "title": "A title"},
         {"sessionUpdate": "usage_update", "used": 25, "size": 100},
-        {
-            "sessionUpdate": "available_commands_update",
-            "availableCommands": [{"name": "web"}, {"name": "a b"}, 5],
-        },
+        {"sessionUpdate": "available_commands_update", "availableCommands": commands},
     ):
         assert state.take(update) == []
     assert (state.mode, state.title, state.usage) == ("go", "A title", "25% of the context used")
