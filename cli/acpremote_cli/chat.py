@@ -50,6 +50,7 @@ def chat(
         str | None,
         typer.Option(help="Working directory of the session; at an address, one of the agent's machine."),
     ] = None,
+    reconnect: Annotated[bool, typer.Option(help="Try again when the connection fails.")] = True,
     max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
 ) -> None:
     """Talk to an agent, in a terminal or by lines.
@@ -58,7 +59,14 @@ def chat(
     again, leaves; /help lists the commands. Without a terminal each line of standard input is a prompt.
     """
     try:
-        opening = _opening(words, cwd, client_options, max_message_size)
+        options = TransportOptions(
+            max_size=max_message_size,
+            reconnect=reconnect,
+            use_unstable_protocol=True,
+            # A chat has no files of its own: unless told otherwise, the agent works where its server says.
+            host_ownership="client_passthrough" if cwd else "remote",
+        )
+        opening = _opening(words, cwd, client_options, options)
     except ValueError as error:
         raise fail(str(error), ExitStatus.USAGE) from None
     run(lambda: _Chat(opening, cwd or os.getcwd()).run())
@@ -67,21 +75,14 @@ def chat(
 Opening = Callable[[], "contextlib.AbstractAsyncContextManager[Connection]"]
 
 
-def _opening(words: list[str], cwd: str | None, client: ClientOptions, max_size: int) -> Opening:
+def _opening(words: list[str], cwd: str | None, client: ClientOptions, options: TransportOptions) -> Opening:
     from acpremote.chat.connect import open_command, open_endpoint
     from acpremote.client import Endpoint
     from acpremote.transport.process import check_command
 
     if len(words) == 1 and ("://" in words[0] or words[0].startswith("unix:")):
-        # A chat has no files of its own: unless told otherwise, the agent works where its server says.
-        options = TransportOptions(
-            max_size=max_size,
-            use_unstable_protocol=True,
-            host_ownership="client_passthrough" if cwd else "remote",
-        )
         endpoint = Endpoint.of(words[0], options, client)
         return lambda: open_endpoint(endpoint)
-    options = TransportOptions(max_size=max_size)
     directory = Path(cwd) if cwd is not None else None
     command = CommandOptions(command=words, cwd=directory, stderr_mode="discard")
     try:

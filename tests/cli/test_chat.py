@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -291,14 +291,12 @@ def test_an_agent_at_an_address_is_talked_to_alike() -> None:
 
 
 def test_an_address_where_nobody_listens_is_an_error() -> None:
-    with exposed("true") as (address, server):
-        server.terminate()
-        server.wait()
-        run = subprocess.run(
-            [*CHAT, address], input="", capture_output=True, text=True, timeout=60, env={**os.environ}
-        )
-    assert run.returncode == 3
-    assert "cannot connect" in run.stderr
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    words = ["--no-reconnect", f"ws://127.0.0.1:{port}/acp"]
+    run = subprocess.run([*CHAT, *words], input="", capture_output=True, text=True, timeout=60)
+    assert (run.returncode, run.stdout) == (3, "")
+    assert run.stderr.startswith(f"acpremote: cannot connect to ws://127.0.0.1:{port}/acp")
 
 
 def leaving_a_pid(tmp_path: Path) -> list[str]:
