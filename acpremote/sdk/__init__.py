@@ -6,7 +6,8 @@ The only package that imports the SDK's connections: `serve.py` stands before an
 
 from __future__ import annotations
 
-from .remote import RemoteAgent, RemoteClientConnection, connect_acp, connect_remote_agent
+from .connect import connect_acp, connect_remote_agent
+from .remote import RemoteAgent, RemoteClientConnection
 from .serve import AgentFactory, agent_factory, run_stdio_agent, serve_acp
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Agents on another machine as objects of this program: `connect_acp` and `connect_remote_agent`.
+"""An agent on another machine as an object of this program; `connect.py` makes them.
 
 A `RemoteAgent` has every method of the SDK's `Agent` interface and connects at the first call. What it is
 given and gives back are the SDK's models, so it carries what they can hold: `_meta`, extension methods (the
@@ -45,12 +45,10 @@ from acp.schema import (
     TextContentBlock,
 )
 
-from ..client import Endpoint, HeaderFields, join
 from ..errors import AcpRemoteError, LocalProtocolError
-from ..options import ClientOptions, TransportOptions
 from .link import Join, RemoteLink, ToClient
 
-__all__ = ["RemoteAgent", "RemoteClientConnection", "connect_acp", "connect_remote_agent"]
+__all__ = ["RemoteAgent", "RemoteClientConnection"]
 
 logger = logging.getLogger(__name__)
 
@@ -336,66 +334,3 @@ class _NoClient:
 
     async def session_update(self, session_id: str, update: Any, **kwargs: Any) -> None:
         """Drops the update."""
-
-
-def connect_acp(
-    url: str,
-    *,
-    bearer_token: str | None = None,
-    headers: HeaderFields | None = None,
-    options: TransportOptions | None = None,
-    client_options: ClientOptions | None = None,
-) -> RemoteAgent:
-    """Makes an agent of this program out of the one behind the endpoint at `url`.
-
-        proxy_agent = connect_acp(websocket_url, options=TransportOptions(use_unstable_protocol=True))
-        await run_agent(proxy_agent)
-
-    Nothing is opened before the first call. The options' policies are those of `acpremote mirror`: without
-    `use_unstable_protocol` an `elicitation/create` of the agent is answered 'method not found'.
-
-    Args:
-        url: `ws://…`, `wss://…` or `unix:PATH`.
-        bearer_token: token to present; with `headers` a short form of `client_options`.
-        headers: further headers of the opening handshake.
-        options: limits, timeouts and policies.
-        client_options: everything about presenting ourselves.
-
-    Raises:
-        ConfigError: the address is not one.
-    """
-    endpoint = Endpoint.of(url, options, client_options, bearer_token=bearer_token, headers=headers)
-    return RemoteAgent(_joining(endpoint), window=endpoint.options.window)
-
-
-def connect_remote_agent(
-    client: ToClient,
-    url: str,
-    *,
-    bearer_token: str | None = None,
-    headers: HeaderFields | None = None,
-    options: TransportOptions | None = None,
-    client_options: ClientOptions | None = None,
-) -> RemoteClientConnection:
-    """Connects `client` to the agent behind the endpoint at `url`.
-
-        async with connect_remote_agent(client, url) as agent:
-            await agent.initialize(protocol_version=PROTOCOL_VERSION)
-
-    Args:
-        client: a client, or what makes one for a connection, as the SDK's `connect_to_agent` takes it.
-        url: see `connect_acp`; so are the options.
-        bearer_token: token to present.
-        headers: further headers of the opening handshake.
-        options: limits, timeouts and policies.
-        client_options: everything about presenting ourselves.
-
-    Raises:
-        ConfigError: the address is not one.
-    """
-    endpoint = Endpoint.of(url, options, client_options, bearer_token=bearer_token, headers=headers)
-    return RemoteClientConnection(_joining(endpoint), client, window=endpoint.options.window)
-
-
-def _joining(endpoint: Endpoint) -> Join:
-    return lambda channel, on_open: join(endpoint, channel, on_open=on_open)

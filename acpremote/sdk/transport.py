@@ -237,7 +237,11 @@ class OrderedTransport:
 
     async def _serve(self, lane: _Lane) -> None:
         while lane.waiting:
-            await self._handle(lane, lane.waiting.popleft())
+            first = next(iter(lane.open))
+            if first is lane.waiting[0]:
+                await self._handle(lane, lane.waiting.popleft())
+            else:  # one that was started for a request's sake
+                await first.wait_done()
         lane.is_served = False
 
     def _start_updates(self, lanes: Iterable[_Lane]) -> None:
