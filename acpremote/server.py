@@ -121,6 +121,11 @@ class Server:
         return None if self._options.unix_path is not None else int(self.sockets[0].getsockname()[1])
 
     @property
+    def max_connections(self) -> int:
+        """Links that may exist at once."""
+        return self._options.max_connections
+
+    @property
     def link_count(self) -> int:
         """Links that exist now."""
         return len(self._links)

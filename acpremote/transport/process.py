@@ -28,6 +28,7 @@ import anyio
 from ..ending import Ending, EndingKind
 from ..errors import AgentStartError, ChannelClosed, ConfigError
 from ..options import CommandOptions
+from . import descriptors
 from .guardian import Guardian
 from .pipe import LineReader, LineWriter
 
@@ -109,6 +110,7 @@ def _start(options: CommandOptions, environment: dict[str, str]) -> tuple[subpro
         raise AgentStartError(f"the agent could not be started: {options.command[0]}: {reason}") from error
     finally:
         child.close()
+    descriptors.give_back(process.pid)
     return process, ours
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fail", "logging_to_stderr", "run", "serve_until_signal"]
 
+logger = logging.getLogger(__name__)
+
 LOG_LINES = 10_000
 """Log lines that may wait for a slow standard error; further ones are dropped."""
 
@@ -87,6 +89,16 @@ async def _awaited(main: Callable[[], Awaitable[ExitStatus]]) -> ExitStatus:
     return await main()
 
 
+def _make_room(links: int) -> None:
+    from acpremote.transport import descriptors
+
+    fitting = descriptors.make_room(links)
+    if fitting < links:
+        logger.warning(
+            "only about %d of %d connections fit into the limit of open files (ulimit -n)", fitting, links
+        )
+
+
 async def serve_until_signal(server: Server) -> ExitStatus:
     """Says where the server listens and serves until SIGINT or SIGTERM; a second signal is immediate."""
     print(f"acpremote: listening on {server.address}", file=sys.stderr, flush=True)
@@ -96,6 +108,7 @@ async def serve_until_signal(server: Server) -> ExitStatus:
             file=sys.stderr,
             flush=True,
         )
+    _make_room(server.max_connections)
     loop = asyncio.get_running_loop()
     received: list[int] = []
 

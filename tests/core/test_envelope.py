@@ -6,7 +6,15 @@ import json
 
 import pytest
 
-from acpremote.core.envelope import INVALID_REQUEST, PARSE_ERROR, InvalidFrame, Kind, error_frame, peek
+from acpremote.core.envelope import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    InvalidFrame,
+    Kind,
+    error_frame,
+    is_json,
+    peek,
+)
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
@@ -77,3 +85,19 @@ def test_an_error_frame_echoes_the_id_as_it_was_spelled() -> None:
     assert rb'"id":"a\/b"' in frame
     assert json.loads(frame)["error"] == {"code": PARSE_ERROR, "message": 'no "JSON"', "data": {"k": [1]}}
     assert "data" not in json.loads(error_frame(b"null", PARSE_ERROR, "x"))["error"]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"{}", True),
+        (b" [1] ", True),
+        (b"7", True),
+        (DEEP, True),
+        (b"", False),
+        (b"{} {}", False),
+        (b"nul", False),
+    ],
+)
+def test_json_is_told_from_other_bytes(data: bytes, expected: bool) -> None:
+    assert is_json(data) is expected

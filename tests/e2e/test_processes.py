@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -400,3 +401,19 @@ def test_the_guardian_ends_with_its_server() -> None:
         server.terminate()
         assert server.wait(10) == 0
     assert not any(map(alive, helpers))
+
+
+def test_the_relay_has_room_for_its_links_and_agents_keep_the_usual_limit() -> None:
+    show = "import json, os, resource; os.read(0, 100); print(json.dumps({'method': 'x', 'params': resource.getrlimit(resource.RLIMIT_NOFILE)}))"
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    limited = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))  # noqa: E731
+    with (
+        expose_command("--max-connections", "100", "--", *FAST_PYTHON, show, preexec_fn=limited) as (
+            server,
+            port,
+        ),
+        connect(port) as client,
+    ):
+        client.send(b'{"method":"x"}')
+        assert client.receive_json()["params"] == [256, hard]
+        assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE) == (564, hard)
