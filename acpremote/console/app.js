@@ -19,6 +19,9 @@ import "./transcript.js";
 
 const ENDINGS = {
   closed: "The agent has ended.",
+  done: "The agent has ended.",
+  agent_failed: "The agent failed.",
+  shutdown: "The server is shutting down.",
   refused: "The server no longer has this conversation: it was restarted, or you were away for too long.",
   replaced: "This conversation was taken over by another window.",
   cut: "The connection was cut, and this server cannot resume it.",
@@ -39,6 +42,7 @@ class Console {
   #notice = null;
   #shown = null; // what the main part shows: "token", "start" or a session's id
   #storable = true;
+  #held = null; // the link whose lock this page has
 
   constructor() {
     this.#build();
@@ -115,6 +119,7 @@ class Console {
   async #start() {
     this.#token ??= store.token.load();
     const snapshot = store.load();
+    this.#held = snapshot?.link?.id ?? null;
     const mine = snapshot?.link && (await store.hold(snapshot.link.id));
     if (snapshot?.link && !mine) this.#notice = "The conversation of this tab is open in another one, so this is a new one.";
     if (!mine) store.forget();
@@ -210,7 +215,8 @@ class Console {
   #linkChanged() {
     const { state, ending } = this.#link;
     if (state === "open") {
-      if (this.#link.id) store.hold(this.#link.id);
+      if (this.#link.id && this.#held !== this.#link.id) store.hold(this.#link.id);
+      this.#held = this.#link.id;
       if (this.#conversation.state.phase === "new") this.#conversation.initialize(this.#metadata.package_version ?? "0");
     }
     if (state === "ended") {
@@ -227,10 +233,11 @@ class Console {
   #state() {
     const { state, ending, retryAt } = this.#link ?? {};
     const wait = Math.max(0, Math.ceil((retryAt - Date.now()) / 1000));
-    const [kind, text] = {
+    const [kind, told] = {
       idle: ["off", "Not connected"], connecting: ["wait", "Connecting…"], open: ["on", "Connected"],
       lost: ["wait", wait ? `Connection lost, next try in ${wait} s` : "Connection lost, trying…"], ended: ["off", "Ended"],
     }[state ?? "idle"];
+    const text = this.#link?.leaving && state !== "ended" ? "Ending…" : told;
     if (this.state.dataset.text === text) return;
     this.state.dataset.text = text;
     this.state.dataset.kind = kind;

@@ -17,6 +17,7 @@ const STORE_EVERY = 200; // ms; also the delay of an acknowledgement
 const STORE_BYTES = 512 * 1024;
 const OPEN_TIMEOUT = 10_000;
 const QUIET_LIMIT = 20_000; // something sent and not acknowledged for so long: try a new socket, which costs nothing
+const LEAVE_TIMEOUT = 10_000;
 const FIRST_TRIES = 30_000;
 const HANDSHAKES = 3; // refused in a row by a server that answers over HTTP: it will not change its mind
 const LONGEST_PAUSE = 15_000;
@@ -36,6 +37,7 @@ export class Link extends EventTarget {
   ending = null; // {kind, status, reason} once ended
   welcome = null;
   plain = false;
+  leaving = null; // the ending that was asked for and is not delivered yet
   retryAt = null;
   #options;
   #socket = null;
@@ -46,10 +48,11 @@ export class Link extends EventTarget {
   #sent = 0; // number of the last frame given to `send`
   #journal = []; // {n, text, size}: not yet acknowledged
   #transmitted = 0; // number of the last frame written to the current socket
+  #attempts = 0; // tries to resume: the server takes none that is not above all before it
+  #grace = 0; // seconds that the server keeps the link without a socket
   #unstoredBytes = 0;
   #timers = new Map();
   #attempt = 0;
-  #tries = 0;
   #since = 0;
 
   /**
@@ -71,16 +74,20 @@ export class Link extends EventTarget {
   /** What a later page needs to go on with this link; null for a plain one. */
   snapshot() {
     if (!this.#id) return null;
-    return { id: this.#id, secret: this.#secret, received: this.#received, sent: this.#sent, journal: this.#journal, tries: this.#tries };
+    return {
+      id: this.#id, secret: this.#secret, received: this.#received, sent: this.#sent, journal: this.#journal,
+      attempts: this.#attempts, grace: this.#grace,
+    };
   }
 
-  restore({ id, secret, received, sent, journal, tries }) {
+  restore({ id, secret, received, sent, journal, attempts, grace }) {
     this.#id = id;
     this.#secret = secret;
     this.#received = this.#stored = received;
     this.#sent = sent;
     this.#journal = journal;
-    this.#tries = tries ?? 0;
+    this.#attempts = attempts;
+    this.#grace = grace;
   }
 
   connect() {
@@ -90,19 +97,30 @@ export class Link extends EventTarget {
 
   /** Sends one frame (JSON text without line feed), now or as soon as there is a socket. */
   send(text) {
-    if (this.state === "ended") return false;
-    const frame = { n: ++this.#sent, text, size: size(text) };
-    this.#journal.push(frame);
-    this.#options.store();
-    this.#flush();
+    if (this.state === "ended" || this.leaving) return false;
+    this.#queue({ text, size: size(text) });
     return true;
   }
 
-  /** Ends the link on purpose: the agent is stopped. */
+  /** Ends the link on purpose, so that the agent is stopped now and not only when the grace is over. */
   end(reason) {
-    if (this.state === "ended") return;
-    this.#control({ type: "end", kind: "client_left", reason });
-    this.#finish({ kind: "closed", reason });
+    if (this.state === "ended" || this.leaving) return;
+    this.leaving = { kind: "closed", reason };
+    if (!this.#id) {
+      this.#finish(this.leaving);
+      return;
+    }
+    // The `end` has a number, like a frame, so that its arrival is acknowledged.
+    const text = JSON.stringify({ type: "end", kind: "client_left", reason });
+    this.#queue({ text, size: size(text), control: true });
+    this.#after("leave", LEAVE_TIMEOUT, () => this.#finish(this.leaving));
+    this.#set(this.state);
+  }
+
+  #queue(frame) {
+    this.#journal.push({ n: ++this.#sent, ...frame });
+    this.#options.store();
+    this.#flush();
   }
 
   #set(state) {
@@ -156,9 +174,8 @@ export class Link extends EventTarget {
   #opened(socket) {
     this.#since = Date.now();
     if (socket.protocol === "acpremote.link.v1") {
-      // Rises with every try, over reloads too: the server refuses a hello that arrives after a later one's.
-      if (this.#id) this.#tries = Math.max(Date.now(), this.#tries + 1);
-      const known = this.#id ? { link: this.#id, secret: this.#secret, received: this.#received, attempt: this.#tries } : {};
+      const known = this.#id ? { link: this.#id, secret: this.#secret, received: this.#received, attempt: ++this.#attempts } : {};
+      this.#options.store();
       this.#control({ type: "hello", ...known, window: WINDOW, max_size: MAX_SIZE });
     } else if (this.#id) this.#finish({ kind: "refused", reason: "The server no longer offers to resume." });
     else {
@@ -200,6 +217,7 @@ export class Link extends EventTarget {
     if (this.welcome) return;
     this.#id = message.link;
     this.#secret = message.secret ?? this.#secret;
+    this.#grace = message.grace ?? this.#grace;
     this.#acknowledged(message.received ?? 0);
     this.#ready(message);
     this.#options.store();
@@ -209,7 +227,8 @@ export class Link extends EventTarget {
     if (!Number.isInteger(n) || n > this.#sent) return;
     this.#journal = this.#journal.filter((frame) => frame.n > n);
     this.#stop("quiet");
-    this.#flush();
+    if (this.leaving && !this.#journal.length) this.#finish(this.leaving);
+    else this.#flush();
   }
 
   #flush() {
@@ -224,7 +243,7 @@ export class Link extends EventTarget {
       if (ahead && ahead + frame.size > window) break;
       ahead += frame.size;
       if (frame.n <= this.#transmitted) continue;
-      this.#socket.send(frame.text);
+      this.#socket.send(frame.control ? new TextEncoder().encode(frame.text) : frame.text);
       this.#transmitted = frame.n;
     }
     if (ahead && !this.#timers.has("quiet")) this.#after("quiet", QUIET_LIMIT, () => this.#again());
@@ -232,7 +251,7 @@ export class Link extends EventTarget {
 
   #frames(data) {
     if (!this.plain && !this.welcome) return;
-    const frames = data.split("\n").filter((frame) => frame.trim());
+    const frames = this.plain ? [data] : data.split("\n");
     this.#unstoredBytes += data.length;
     for (const frame of frames) {
       // Counted one by one: what an answer to this frame stores must not claim the frames behind it.
@@ -252,7 +271,7 @@ export class Link extends EventTarget {
   }
 
   #ended({ kind, status, reason }) {
-    this.#received++; // the end has a number, so that the server learns that it arrived
+    this.#received++; // the `end` has a number too
     this.#storeAndAcknowledge();
     this.#finish({ kind: kind ?? "closed", status, reason: reason ?? "" });
   }
@@ -262,21 +281,26 @@ export class Link extends EventTarget {
     this.#stop("open");
     this.#stop("quiet");
     this.#abandon();
+    const lasting = this.#id && this.#grace > 0;
     if (code === 4004) this.#finish({ kind: "refused", reason });
     else if (FATAL.has(code)) this.#finish({ kind: code === 4001 ? "replaced" : "failed", reason: reason || FATAL.get(code) });
-    else if (opened && this.plain) this.#finish({ kind: code === 1000 ? "closed" : "cut", reason });
+    else if (this.leaving && !lasting) this.#finish(this.leaving);
+    else if (opened && !lasting) this.#finish({ kind: code === 1000 ? "closed" : "cut", reason });
     else this.#retry();
   }
 
   /** The next try, after a growing pause; if the server answers that it does not want us, that is the end. */
   async #retry() {
-    const grace = this.#id ? Infinity : FIRST_TRIES;
-    if (this.state === "open") this.#set("lost");
+    const patience = this.#id ? this.#grace * 1000 : FIRST_TRIES;
+    if (this.state === "open") {
+      this.#since = Date.now();
+      this.#set("lost");
+    }
     const answer = await this.#options.check();
     if (this.state === "ended" || this.#socket) return;
     if (typeof answer === "object") this.#finish(answer);
     else if (answer && !this.#id && this.#attempt >= HANDSHAKES) this.#finish({ kind: "handshake", reason: "" });
-    else if (Date.now() - this.#since > grace) this.#finish({ kind: "unreachable", reason: "The server cannot be reached." });
+    else if (Date.now() - this.#since > patience) this.#finish({ kind: "unreachable", reason: "The server cannot be reached." });
     else {
       const pause = Math.min(LONGEST_PAUSE, 500 * 2 ** this.#attempt++) * (0.75 + Math.random() / 2);
       this.retryAt = Date.now() + pause;
@@ -293,14 +317,16 @@ export class Link extends EventTarget {
 
   #again() {
     if (this.state === "idle" || this.state === "ended" || (this.plain && this.#socket)) return;
-    if (this.state === "open") this.#set("lost");
+    if (this.state === "open") {
+      this.#since = Date.now();
+      this.#set("lost");
+    }
     this.#dial();
   }
 
   #drop() {
     if (this.state !== "open" || this.plain) return;
     this.#abandon();
-    this.#set("lost");
     this.#retry();
   }
 }

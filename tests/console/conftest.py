@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -71,12 +71,12 @@ def open_console(browser: Browser) -> Iterator[OpenConsole]:
 
 
 def watch(page: Page, origin: str, faults: list[str], *, noisy: bool) -> None:
-    """Collects what no page of ours may do; a noisy one may meet errors of the network."""
+    """Collects what no page of ours may do; a noisy one may be refused by its server."""
 
     def told(message: ConsoleMessage) -> None:
-        if message.type == "error" and not (
-            noisy and re.search("Failed to load|WebSocket connection", message.text)
-        ):
+        gone = "net::ERR_" in message.text or "WebSocket connection" in message.text  # a server that has gone
+        refused = noisy and "the server responded with a status" in message.text
+        if message.type == "error" and not gone and not refused:
             faults.append(f"console: {message.text}")
 
     def requested(request: Request) -> None:
@@ -104,3 +104,11 @@ def prompt(page: Page, text: str) -> None:
     page.get_by_role("button", name="Send", exact=True).and_(page.locator(".composer *")).wait_for()
     page.get_by_label("Message to the agent").fill(text)
     page.keyboard.press("Enter")
+
+
+def until(condition: Callable[[], bool], timeout: float = 15) -> None:
+    """Polls for what no event tells."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)
