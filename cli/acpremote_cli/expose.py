@@ -11,25 +11,21 @@ from acpremote.ending import ExitStatus
 from acpremote.options import CommandOptions, ServerOptions, TransportOptions
 from acpremote.server import serve_stdio_command
 
-from .flags import server_flags, with_flags
+from .flags import server_flags, transport_flags, with_flags
 from .run import fail, logging_to_stderr, run, serve_until_signal
 
-_DEFAULTS = TransportOptions()
 
-
-@with_flags("server_options", server_flags)
+@with_flags("transport", transport_flags, from_environment=True)
+@with_flags("server_options", server_flags, from_environment=True)
 def expose(
     command: Annotated[list[str], typer.Argument(help="The agent's command and its arguments, after --.")],
     *,
     server_options: ServerOptions,
+    transport: TransportOptions,
     cwd: Annotated[Path | None, typer.Option(help="Working directory of the agent.")] = None,
     env: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the agent; repeatable.")] = None,
     stderr_mode: Annotated[str, typer.Option(help="inherit or discard the agent's stderr.")] = "inherit",
     terminate_timeout: Annotated[float, typer.Option(help="Seconds the agent has to leave.")] = 2,
-    max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
-    open_timeout: Annotated[
-        float, typer.Option(help="Seconds that an opening handshake may take.")
-    ] = _DEFAULTS.open_timeout,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Relay the agent that COMMAND starts: one process per connection, frames unchanged."""
@@ -42,7 +38,6 @@ def expose(
                 stderr_mode=stderr_mode,  # type: ignore[arg-type]  # validated there
                 terminate_timeout=terminate_timeout,
             )
-            transport = TransportOptions(max_size=max_message_size, open_timeout=open_timeout)
         except ValueError as error:
             raise fail(str(error), ExitStatus.USAGE) from None
 

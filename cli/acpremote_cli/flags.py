@@ -2,30 +2,35 @@
 
 A group is a function whose parameters are the flags and whose result is the object; `with_flags` gives a
 command all flags of a group in exchange for one parameter. Secrets come from a variable or a file only:
-what stands in a command line is shown to every user of the machine.
+what stands in a command line is shown to every user of the machine. What a server is given as an option
+can be given in a variable instead: a unit file or a container then needs no command line of its own.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
+from typer.models import OptionInfo
 
 from acpremote.ending import ExitStatus
 from acpremote.errors import ConfigError
-from acpremote.options import ClientOptions, ServerOptions
+from acpremote.options import ClientOptions, ServerOptions, TransportOptions
 
 from .run import fail
 
-__all__ = ["client_flags", "read_token", "server_flags", "with_flags"]
+__all__ = ["client_flags", "read_token", "server_flags", "transport_flags", "with_flags"]
 
 _SERVER = ServerOptions()
+_TRANSPORT = TransportOptions()
 _LONGEST_TOKEN = 8192
+_SERVER_TOKEN = "ACPREMOTE_TOKEN"  # noqa: S105  the variable's name
 
 TokenEnv = Annotated[
     str | None, typer.Option(metavar="NAME", help="Variable that holds the bearer token.", show_default=False)
@@ -69,10 +74,16 @@ def server_flags(
         bool,
         typer.Option("--tls-self-signed", help="Make a certificate once, reuse it, print its fingerprint."),
     ] = False,
+    state_dir: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the self-signed certificate is kept.")
+    ] = None,
     max_connections: Annotated[int, typer.Option(help="Links at once.")] = _SERVER.max_connections,
     max_handshakes: Annotated[
         int, typer.Option(help="Sockets at once that have not finished their handshake.")
     ] = _SERVER.max_handshakes,
+    shutdown_timeout: Annotated[
+        float, typer.Option(help="Seconds for everything to end after SIGTERM.")
+    ] = _SERVER.shutdown_timeout,
 ) -> ServerOptions:
     """Where a server listens and whom it lets in."""
     return ServerOptions(
@@ -80,7 +91,7 @@ def server_flags(
         port=port,
         unix_path=unix,
         mount_path=mount_path,
-        bearer_token=read_token(token_env, token_file),
+        bearer_token=_server_token(token_env, token_file),
         query_token=query_token,
         insecure_no_auth=insecure_no_auth,
         allowed_hosts=allow_host or (),
@@ -89,8 +100,44 @@ def server_flags(
         tls_certificate=tls_cert,
         tls_key=tls_key,
         tls_self_signed=tls_self_signed,
+        state_dir=state_dir,
         max_connections=max_connections,
         max_handshakes=max_handshakes,
+        shutdown_timeout=shutdown_timeout,
+    )
+
+
+def transport_flags(
+    *,
+    max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _TRANSPORT.max_size,
+    open_timeout: Annotated[
+        float, typer.Option(help="Seconds that an opening handshake may take.")
+    ] = _TRANSPORT.open_timeout,
+    ping_interval: Annotated[
+        float, typer.Option(help="Seconds between pings; 0 turns them off.")
+    ] = _TRANSPORT.ping_interval,
+    ping_timeout: Annotated[
+        float, typer.Option(help="Seconds more after which a client without any sign of life is given up.")
+    ] = _TRANSPORT.ping_timeout,
+    stall_timeout: Annotated[
+        float, typer.Option(help="Seconds after which a client that stopped reading is given up.")
+    ] = _TRANSPORT.stall_timeout,
+    grace: Annotated[
+        float, typer.Option(help="Seconds that a link outlives its connection; 0 turns resume off.")
+    ] = _TRANSPORT.grace,
+    compression: Annotated[
+        str | None, typer.Option(help="deflate for slow networks; none by default.")
+    ] = None,
+) -> TransportOptions:
+    """Limits and timeouts of a server's connections."""
+    return TransportOptions(
+        max_size=max_message_size,
+        open_timeout=open_timeout,
+        ping_interval=ping_interval,
+        ping_timeout=ping_timeout,
+        stall_timeout=stall_timeout,
+        grace=grace,
+        compression=compression,  # type: ignore[arg-type]  # validated there
     )
 
 
@@ -141,6 +188,15 @@ def read_token(variable: str | None, file: Path | None) -> str | None:
     return None if file is None else _token_in(file)
 
 
+def _server_token(variable: str | None, file: Path | None) -> str | None:
+    """A server's token may also stand in `ACPREMOTE_TOKEN`, which no agent inherits, used or not."""
+    if variable is None and file is None and _SERVER_TOKEN in os.environ:
+        return read_token(_SERVER_TOKEN, None)
+    token = read_token(variable, file)
+    os.environ.pop(_SERVER_TOKEN, None)
+    return token
+
+
 def _token_in(file: Path) -> str:
     try:
         with file.open("rb") as stream:
@@ -162,12 +218,13 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def with_flags(
-    parameter: str, group: Callable[..., object]
+    parameter: str, group: Callable[..., object], *, from_environment: bool = False
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command the flags of `group` in place of its parameter of the given name.
 
     Typer reads a command's flags from its signature, so that is what is put together here. What the
-    group refuses ends the command with the status for wrong usage.
+    group refuses ends the command with the status for wrong usage. `from_environment`: every option of the
+    command, its own ones too, can also be given as `ACPREMOTE_` and its name.
     """
     flags = inspect.signature(group, eval_str=True).parameters
 
@@ -185,8 +242,22 @@ def with_flags(
             command(**given, **{parameter: options})
 
         merged = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *flags.values())]
+        if from_environment:
+            merged = [each.replace(annotation=_with_variable(each)) for each in merged]
         run_command.__dict__["__signature__"] = signature.replace(parameters=merged)
         run_command.__annotations__ = {each.name: each.annotation for each in merged}
         return run_command
 
     return decorate
+
+
+def _with_variable(parameter: inspect.Parameter) -> object:
+    """The parameter's annotation, with the variable that stands in for its option. (Arguments have none.)"""
+    if get_origin(parameter.annotation) is not Annotated:
+        return parameter.annotation
+    kind, *notes = get_args(parameter.annotation)
+    for index, note in enumerate(notes):
+        if isinstance(note, OptionInfo):
+            notes[index] = option = copy.copy(note)  # groups share annotations; only servers read variables
+            option.envvar = f"ACPREMOTE_{parameter.name.upper()}"
+    return Annotated[(kind, *notes)]

@@ -10,13 +10,11 @@ import typer
 from acpremote.ending import ExitStatus
 from acpremote.options import ServerOptions, TransportOptions
 
-from .flags import server_flags, with_flags
+from .flags import server_flags, transport_flags, with_flags
 from .run import fail, logging_to_stderr, run, serve_until_signal
 from .target import load_target
 
 __all__ = ["Directory", "Target", "serve"]
-
-_DEFAULTS = TransportOptions()
 
 Target = Annotated[str, typer.Argument(metavar="TARGET", help="MODULE:ATTRIBUTE of the agent.")]
 Directory = Annotated[
@@ -25,16 +23,14 @@ Directory = Annotated[
 ]
 
 
-@with_flags("server_options", server_flags)
+@with_flags("transport", transport_flags, from_environment=True)
+@with_flags("server_options", server_flags, from_environment=True)
 def serve(
     target: Target,
     *,
     server_options: ServerOptions,
+    transport: TransportOptions,
     path: Directory = None,
-    max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
-    open_timeout: Annotated[
-        float, typer.Option(help="Seconds that an opening handshake may take.")
-    ] = _DEFAULTS.open_timeout,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Serve the ACP agent that a Python module defines.
@@ -47,7 +43,6 @@ def serve(
     with logging_to_stderr(log_level):
         try:
             agent = load_target(target, path)
-            transport = TransportOptions(max_size=max_message_size, open_timeout=open_timeout)
         except ValueError as error:
             raise fail(str(error), ExitStatus.USAGE) from None
 
