@@ -74,6 +74,7 @@ class Conversation:
         self._turn: anyio.Event | None = None
         self._is_cancelled = False
         self._leave = anyio.Event()
+        self._interrupted = anyio.Event()
 
     async def run(self, channel: Channel) -> Ending | None:
         """Talks until the person leaves (None) or the agent is gone (why).
@@ -94,6 +95,7 @@ class Conversation:
 
             self._tasks.start_soon(receive)
             self._tasks.start_soon(self._wait_leave)
+            self._tasks.start_soon(self._cancel_interrupted)
             try:
                 await self._talk()
             except AgentStartError as error:
@@ -142,8 +144,16 @@ class Conversation:
             return False
         self._is_cancelled = True
         self._show(Notice("Cancelling."))
-        self._tasks.start_soon(self._cancel, self._session.id)
+        self._interrupted.set()  # a key handler is no task: it can start none
         return True
+
+    async def _cancel_interrupted(self) -> None:
+        """Cancels turns when `interrupt` asks for it."""
+        while True:
+            await self._interrupted.wait()
+            self._interrupted = anyio.Event()
+            if self._session is not None:
+                await self._cancel(self._session.id)
 
     async def _cancel(self, session_id: str) -> None:
         try:
