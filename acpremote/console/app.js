@@ -64,18 +64,18 @@ class Console {
     const brand = h("h1", { class: "brand" }, "acpremote");
     const top = h("header", { class: "top" }, this.menu, brand, this.agent, h("span", { class: "space" }), this.state, this.trafficButton);
     this.sessions = h("nav", { class: "sessions", id: "sessions", "aria-label": "Sessions", hidden: true });
-    this.banner = h("div", { class: "banner" });
+    this.banner = h("section", { class: "banner", "aria-label": "Connection" });
     this.transcript = h("acp-transcript", { "aria-label": "Conversation" });
     this.screen = h("div", { class: "screen" });
     this.working = h("p", { class: "working" });
-    this.main = h("main", { class: "scroll", tabindex: "0", "aria-label": "Conversation" }, this.banner, this.screen, this.transcript, this.working);
-    this.transcript.scroller = this.main;
+    this.main = h("main", { class: "scroll", tabindex: "0", "aria-label": "Conversation" }, this.screen, this.transcript, this.working);
+    this.transcript.scrollIn(this.main);
     this.composer = new Composer({
       send: (text) => this.#prompt(text), stop: () => this.#conversation.cancel(),
       mode: (id) => this.#conversation.setMode(id), option: (option, value) => this.#conversation.setOption(option, value),
     });
     this.traffic = h("acp-traffic", { hidden: true, role: "complementary", "aria-label": "Traffic", on: { close: () => this.#traffic() } });
-    const middle = h("div", { class: "middle" }, this.main, this.composer.element);
+    const middle = h("div", { class: "middle" }, this.banner, this.main, this.composer.element);
     document.getElementById("stuck").remove();
     document.body.append(top, h("div", { class: "body" }, this.sessions, middle, this.traffic), this.announcer);
     document.addEventListener("keydown", (event) => {
@@ -248,6 +248,9 @@ class Console {
   }
 
   #banner(state, ending) {
+    const key = JSON.stringify([state, ending, this.#notice, this.#storable, this.#shown === "token"]);
+    if (this.banner.dataset.key === key) return; // else its buttons would change under the finger
+    this.banner.dataset.key = key;
     const shown = [];
     if (this.#notice) shown.push(h("p", {}, this.#notice));
     if (!this.#storable) shown.push(h("p", {}, "This browser keeps nothing over a reload here: leave the page open until the turn is done."));

@@ -18,7 +18,7 @@ export function askCard(item, conversation) {
 }
 
 function settled(item) {
-  const completed = item.completed ? " The agent says that it is done." : "";
+  const completed = item.completed ? " · the agent says that it is done" : "";
   return h("p", { class: "settled", tabindex: "-1" }, icon(item.state === "lost" ? "warning" : "question"), words(item.summary + completed));
 }
 

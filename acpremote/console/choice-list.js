@@ -253,7 +253,8 @@ const STYLE = `
     color: var(--acp-on-accent, Canvas); cursor: pointer;
   }
   .send[aria-disabled="true"] { background: transparent; color: var(--acp-muted, inherit); border-color: currentColor; cursor: default; }
-  .status { margin: 0; font-size: 0.875em; color: var(--acp-muted, inherit); }
+  p { margin: 0; }
+  .status { font-size: 0.875em; color: var(--acp-muted, inherit); }
   .status:not(:empty) { margin-block-start: 0.6em; }
   .control-character {
     font: 0.75em ui-monospace, monospace; border: 1px dashed currentColor; border-radius: 3px; padding: 0 0.25em; margin: 0 0.1em;

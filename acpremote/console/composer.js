@@ -130,7 +130,7 @@ export class Composer {
     const number = (value) => value.toLocaleString("en", { notation: "compact", maximumFractionDigits: 1 });
     if (usage && Number.isFinite(usage.used) && usage.size > 0) parts.push(`${number(usage.used)} of ${number(usage.size)} tokens`);
     else if (turnUsage && Number.isFinite(turnUsage.input)) parts.push(`${number(turnUsage.input)} in, ${number(turnUsage.output ?? 0)} out`);
-    if (Number.isFinite(usage?.cost?.amount)) parts.push(`${usage.cost.amount.toFixed(2)} ${visibleText(usage.cost.currency ?? "")}`);
+    if (Number.isFinite(usage?.cost?.amount)) parts.push(`${usage.cost.amount.toFixed(2)} ${visibleText(usage.cost.currency ?? "").slice(0, 8)}`);
     this.usage.textContent = parts.join(" · ");
   }
 }

@@ -370,12 +370,15 @@ function faultOf(ask, params) {
 
 function detailOf(data) {
   if (typeof data === "string") return data.slice(0, 2000);
-  if (!isObject(data)) return null;
+  if (!isObject(data) || typeof data.ending === "string") return null; // the relay's own words are in the message
   const told = data.details ?? data.message ?? data.error;
   return (typeof told === "string" ? told : JSON.stringify(data)).slice(0, 2000);
 }
 
+const LOST_REQUEST = -32050; // the relay's: no answer will come
+
 function hintFor(method, code) {
+  if (code === LOST_REQUEST) return "The agent is gone. Connect again to start it anew.";
   if (code === -32000) return "The agent wants you to sign in first.";
   if (method === "session/new") return "Check that the directory exists on the agent's machine.";
   if (method === "session/load" || method === "session/resume") return "The agent no longer has this session. Start a new one.";

@@ -179,12 +179,23 @@ const RENDER = {
 const LABELS = { user: "You", agent: "Agent", thought: "Agent's thought", tool: "Tool call", plan: "Plan", component: "Choice from the agent", ask: "Question from the agent", action: "Action to confirm", notice: "Notice", error: "Error" };
 
 export class AcpTranscript extends HTMLElement {
-  /** The element that scrolls. */
   scroller = null;
+  #follows = true;
   #context = null;
   #elements = new Map();
   #dirty = new Set();
   #scheduled = false;
+
+  /** Keeps to the bottom of the element that scrolls while the person is there, also when that changes its size. */
+  scrollIn(scroller) {
+    this.scroller = scroller;
+    scroller.addEventListener("scroll", () => (this.#follows = this.#atBottom));
+    new ResizeObserver(() => this.#follows && this.toBottom()).observe(scroller);
+  }
+
+  get #atBottom() {
+    return this.scroller.scrollHeight - this.scroller.scrollTop - this.scroller.clientHeight < 80;
+  }
 
   /** Shows a session from its beginning. `context`: conversation, session, select(event, item, list), settle(item, approved). */
   show(context) {
@@ -212,12 +223,12 @@ export class AcpTranscript extends HTMLElement {
   }
 
   toBottom() {
-    if (this.scroller) this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
   }
 
   #draw() {
     const { scroller } = this;
-    const atBottom = scroller && scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 80;
+    const atBottom = this.#atBottom;
     const { session } = this.#context;
     const present = new Set(session.items);
     for (const item of this.#dirty) if (present.has(item)) this.#place(item);

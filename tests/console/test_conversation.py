@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from ..interop.test_agents import PYDANTIC_AGENT
 from .conftest import OpenConsole, begin, prompt
 from .endpoints import DEMO, Endpoint, expose
 from .test_choice_list import FRAME, frame
@@ -42,6 +43,18 @@ def test_a_whole_turn_with_the_demo_agent(open_console: OpenConsole) -> None:
         prompt(page, "slow")
         page.get_by_role("button", name="Stop").click()
         expect(page.get_by_text("Stopped.")).to_be_visible()
+
+
+def test_a_whole_turn_with_an_agent_of_another_maker(open_console: OpenConsole) -> None:
+    with expose(agent=PYDANTIC_AGENT) as endpoint:
+        page = open_console(endpoint.url, start=False)
+        # It takes its time to import what it needs.
+        page.get_by_role("button", name="Start", exact=True).click(timeout=40_000)
+        prompt(page, "please deploy")
+        page.locator(".item.ask").get_by_role("button").first.click()
+        expect(said(page, "the tool said: deployed to pröduction")).to_be_visible(timeout=20_000)
+        expect(page.locator(".control-character")).to_have_text("U+2028")
+        expect(page.locator(".tool .state")).to_have_text("done")
 
 
 def test_streamed_markdown_is_typeset_and_links_stay_text(
@@ -167,7 +180,7 @@ def test_a_page_is_opened_only_after_its_whole_address_was_shown(
         page.get_by_role("button", name="Open in a new tab").click()
     assert opened.value.evaluate("window.opener") is None
     assert answer(page) == {"action": "accept"}
-    expect(page.locator(".settled")).to_contain_text("The agent says that it is done.")
+    expect(page.locator(".settled")).to_contain_text("the agent says that it is done")
 
 
 MISLEADING = [

@@ -48,6 +48,9 @@ def test_hostile_text_is_inert_everywhere(open_console: OpenConsole, scripted: E
     permission.click()
     page.locator("acp-form").wait_for()
     inspect(page)
+    composer = page.locator(".composer").bounding_box()
+    assert composer is not None
+    assert composer["height"] < 250, "what an agent wrote takes the room of the conversation"
     page.get_by_role("button", name="Decline").click()
     expect(page.locator(".card.ask")).to_contain_text("cannot be opened")
     inspect(page)

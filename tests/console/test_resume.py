@@ -49,8 +49,8 @@ def test_being_offline_is_said_and_what_is_sent_meanwhile_arrives_once(
     proxy.cut()
     expect(page.locator(".banner")).to_contain_text("The agent goes on working; nothing is lost.")
     prompt(page, "slow 3")
-    proxy.closed = False
     page.get_by_role("button", name="Try now").click()
+    proxy.closed = False
     counted(page, 3)
     expect(page.locator(".banner")).to_be_empty()
 
