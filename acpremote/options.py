@@ -199,17 +199,24 @@ class ServerOptions:
     """Links at once, detached ones included; further connections get 503."""
     shutdown_timeout: float = 8
     """Time for everything to end after a stop was asked for."""
+    record_dir: Path | None = None
+    """Directory to record every link to; None records nothing."""
+    record_limit: int = 1 * GIB
+    """Bytes that all recordings may take together; the oldest are deleted."""
+    record_redact: Sequence[str] = ()
+    """Names of members whose values are left out of recordings, wherever they stand in a frame."""
 
     def __post_init__(self) -> None:
         _check_text(self, "host", "mount_path")
         _check_text(self, "unix_path", optional=True)
-        _check_texts(self, "allowed_hosts", "allowed_origins")
+        _check_texts(self, "allowed_hosts", "allowed_origins", "record_redact")
         _check_integer(self, "port", 0, 65535)
         if not self.mount_path.startswith("/") or set(self.mount_path) & set("?# "):
             _reject(self, "mount_path", self.mount_path, "a path that begins with /")
         _check_token(self)
         _check_integer(self, "max_connections", 1, 1_000_000)
         _check_integer(self, "max_handshakes", 1, 1_000_000)
+        _check_integer(self, "record_limit", 1 * MIB, 1024 * GIB)
         _check_seconds(self, "shutdown_timeout", 0.1)
         for name in ("query_token", "insecure_no_auth", "console", "tls_self_signed"):
             _check_flag(self, name)
@@ -221,6 +228,8 @@ class ServerOptions:
             raise ConfigError("a Unix socket needs no TLS: only our own user can open it")
         if self.query_token and self.bearer_token is None:
             raise ConfigError("a token in the query was allowed, but there is no token")
+        if self.record_redact and self.record_dir is None:
+            raise ConfigError("redaction was asked for, but nothing is recorded")
 
     @property
     def has_tls(self) -> bool:

@@ -21,6 +21,7 @@ from .core.relay import Command, Drain, Finish, Note, Relay, Send
 from .core.side import Side
 from .ending import Ending, EndingKind
 from .errors import ChannelClosed
+from .recording import Recorder
 from .transport.channel import Channel
 
 __all__ = ["Link"]
@@ -37,13 +38,21 @@ class Link:
     """One client channel joined to one agent channel."""
 
     def __init__(
-        self, link_id: str, client: Channel, agent: Channel, relay: Relay, *, drain_timeout: float = 10
+        self,
+        link_id: str,
+        client: Channel,
+        agent: Channel,
+        relay: Relay,
+        *,
+        drain_timeout: float = 10,
+        recorder: Recorder | None = None,
     ) -> None:
         """`drain_timeout`: seconds that open replies may take after the client's input ended."""
         self.id = link_id
         self.relay = relay
         self._channels = {Side.CLIENT: client, Side.AGENT: agent}
         self._drain_timeout = drain_timeout
+        self._recorder = recorder
         self._stop = anyio.Event()
         self._stop_ending = Ending(EndingKind.SHUTDOWN, "the relay is shutting down")
         self._finished = anyio.Event()
@@ -76,6 +85,8 @@ class Link:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._close()
+            if self._recorder is not None:
+                self._recorder.ended(self._ending)
             self.closed.set()
         return self._ending
 
@@ -105,6 +116,8 @@ class Link:
                     assert_never(command)
 
     async def _send(self, side: Side, frames: Sequence[bytes], *, is_last: bool) -> None:
+        if self._recorder is not None:
+            self._recorder.sent(side.value, frames)
         try:
             if is_last:
                 with anyio.move_on_after(LAST_SEND):

@@ -36,6 +36,7 @@ from .endpoint import Doorkeeper
 from .errors import AcpRemoteError, ListenError
 from .options import CommandOptions, ServerOptions, StderrMode, TransportOptions
 from .pump import Link
+from .recording import Recordings
 from .tls import self_signed, server_context
 from .transport.channel import Channel
 from .transport.guardian import Guardian
@@ -83,6 +84,7 @@ class Server:
         self.tls_fingerprint: str | None
         """SHA-256 of the self-signed certificate, for clients to pin."""
         self._tls, self.tls_fingerprint = _tls_of(options)
+        self._recordings = _recordings_of(options)
         self._registry = LinkRegistry(
             transport,
             self._open_link,
@@ -310,9 +312,11 @@ class Server:
         link_id = str(self._next_link)
         self._next_link += 1
         agent = LazyChannel(lambda: self._source(link_id))
-        link = Link(link_id, channel, agent, Relay(), drain_timeout=0)
+        peer = _peer_name(connection)
+        recorder = self._recordings.record(link_id, peer) if self._recordings else None
+        link = Link(link_id, channel, agent, Relay(), drain_timeout=0, recorder=recorder)
         self._links[link_id] = link
-        link.log.info("opened by %s", _peer_name(connection))
+        link.log.info("opened by %s", peer)
         return link
 
     async def _run_link(self, link: Link, channel: ServerLink | None = None) -> None:
@@ -335,6 +339,12 @@ def _absolute(path: str | os.PathLike[str] | None) -> str:
 def _peer_name(connection: ServerConnection) -> str:
     address = connection.remote_address
     return f"{address[0]} port {address[1]}" if isinstance(address, tuple) and address else "a local process"
+
+
+def _recordings_of(options: ServerOptions) -> Recordings | None:
+    if options.record_dir is None:
+        return None
+    return Recordings(options.record_dir, limit=options.record_limit, redacted=options.record_redact)
 
 
 def _tls_of(options: ServerOptions) -> tuple[ssl.SSLContext | None, str | None]:

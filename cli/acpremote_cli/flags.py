@@ -84,6 +84,17 @@ def server_flags(
     shutdown_timeout: Annotated[
         float, typer.Option(help="Seconds for everything to end after SIGTERM.")
     ] = _SERVER.shutdown_timeout,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Record every link to a file in DIR; see acpremote show."),
+    ] = None,
+    record_limit: Annotated[
+        int, typer.Option(help="Bytes of all recordings together; the oldest are deleted.")
+    ] = _SERVER.record_limit,
+    record_redact: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Leave the values of members of this name out; repeatable."),
+    ] = None,
 ) -> ServerOptions:
     """Where a server listens and whom it lets in."""
     return ServerOptions(
@@ -104,6 +115,9 @@ def server_flags(
         max_connections=max_connections,
         max_handshakes=max_handshakes,
         shutdown_timeout=shutdown_timeout,
+        record_dir=record,
+        record_limit=record_limit,
+        record_redact=record_redact or (),
     )
 
 

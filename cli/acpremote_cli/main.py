@@ -20,6 +20,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "chat": {"context_settings": {"allow_interspersed_args": False}},
     "demo": {},
     "doctor": {},
+    "show": {},
 }
 """Every command: the module of its name holds the function of its name."""
 

@@ -1,0 +1,197 @@
+"""Recordings: verbatim, private, bounded, redacted where asked for, and readable."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acpremote.ending import Ending, EndingKind
+from acpremote.errors import ConfigError
+from acpremote.options import MIB, ServerOptions
+from acpremote.recording import PARTS, Recordings, read_recording, redact
+
+from .raw import connect, wait_until
+from .running import FAST_PYTHON, command, exposed
+
+ANSWER = """
+import json, sys
+for line in sys.stdin:
+    print("this is noise")
+    print('{"result": [1E400, "caf\\\\u00e9"], "id": %s}' % json.dumps(json.loads(line)["id"]), flush=True)
+"""
+ASKED = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"a":1,"a":-0,"token":"s3cret"}}'
+ANSWERED = b'{"result": [1E400, "caf\\u00e9"], "id": 1}'
+DONE = Ending(EndingKind.CLIENT_LEFT, "the client has gone")
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.just("secret"), inner),
+)
+
+
+def recorded(directory: Path, **options: object) -> Path:
+    """The recording of one turn over a real server."""
+    chosen = ServerOptions(record_dir=directory, **options)  # type: ignore[arg-type]
+    with exposed([*FAST_PYTHON, ANSWER], server_options=chosen) as server:
+        with connect(server.port) as client:
+            client.send(ASKED)
+            assert client.receive() == ANSWERED
+        wait_until(lambda: server.links == 0)
+    [file] = directory.iterdir()
+    return file
+
+
+def printed(*arguments: str) -> tuple[int, str, str]:
+    with command("show", *arguments) as process:
+        out, err = process.communicate(timeout=40)
+        return process.returncode, out.decode(), err.decode()
+
+
+class TestRecording:
+    def test_it_holds_every_frame_verbatim_and_how_it_ended(self, tmp_path: Path) -> None:
+        entries = list(read_recording(recorded(tmp_path / "r").read_bytes().splitlines(keepends=True)))
+        assert [entry.frame for entry in entries] == [None, ASKED, ANSWERED, None]
+        assert [entry.members.get("to") for entry in entries] == [None, "agent", "client", None]
+        assert str(entries[0].members["peer"]).startswith("127.0.0.1 port ")
+        assert entries[-1].members["ending"] == "lost"
+        assert entries == sorted(entries, key=lambda entry: entry.time)
+
+    def test_only_its_owner_can_read_it(self, tmp_path: Path) -> None:
+        file = recorded(tmp_path / "deep" / "r")
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+    def test_named_members_are_left_out_and_the_rest_stays(self, tmp_path: Path) -> None:
+        text = recorded(tmp_path / "r", record_redact=["token"]).read_bytes()
+        assert b"s3cret" not in text
+        assert ASKED.replace(b'"s3cret"', b'"[redacted]"') in text
+
+    def test_a_connection_that_says_nothing_leaves_no_file(self, tmp_path: Path) -> None:
+        with exposed(["cat"], server_options=ServerOptions(record_dir=tmp_path)) as server:
+            with connect(server.port):
+                wait_until(lambda: server.links == 1)
+            wait_until(lambda: server.links == 0)
+        assert not list(tmp_path.iterdir())
+
+    def test_a_directory_that_cannot_be_made_is_refused_at_start(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with command("expose", "--port", "0", "--record", str(tmp_path / "file"), "--", "cat") as process:
+            _, err = process.communicate(timeout=40)
+        assert (process.returncode, b"cannot record to" in err) == (2, True)
+
+    def test_all_files_together_stay_within_the_limit_and_the_newest_are_kept(self, tmp_path: Path) -> None:
+        (tmp_path / "notes.txt").write_bytes(bytes(MIB))  # not ours: neither counted nor deleted
+        recordings = Recordings(tmp_path, limit=MIB)
+        frame = b'{"jsonrpc":"2.0","method":"x","params":"' + b"y" * 20_000 + b'"}'
+        for link in range(5):
+            recorder = recordings.record(str(link), "a test")
+            for _ in range(30):
+                recorder.sent("client", [frame])
+                os.utime(recorder.path, ns=(link, link))
+            recorder.ended(DONE)
+            os.utime(recorder.path, ns=(link, link))
+        files = sorted(tmp_path.glob("*.jsonl"))
+        assert sum(file.stat().st_size for file in files) <= MIB
+        assert all(file.stat().st_size <= MIB // PARTS for file in files)
+        assert {file.name.split("-")[2].split(".")[0] for file in files} == {"3", "4"}
+        assert (tmp_path / "notes.txt").exists()
+
+    def test_when_it_cannot_be_written_the_link_goes_on(self, tmp_path: Path) -> None:
+        directory = tmp_path / "r"
+        with exposed([*FAST_PYTHON, ANSWER], server_options=ServerOptions(record_dir=directory)) as server:
+            directory.rmdir()
+            with connect(server.port) as client:
+                client.send(ASKED)
+                assert client.receive() == ANSWERED
+
+
+class TestRedaction:
+    @pytest.mark.parametrize(
+        ("frame", "expected"),
+        [
+            (b'{"k": {"a": [1, "}"], "b": {}} , "z":1}', b'{"k": "[redacted]" , "z":1}'),
+            (b'[{"k":[[[]]]},{"k" : -1e5}]', b'[{"k":"[redacted]"},{"k" : "[redacted]"}]'),
+            (b'{"\\u006b":true,"a":"k"}', b'{"\\u006b":"[redacted]","a":"k"}'),
+            (b'["k","x",{"x":"\\"k\\":1"}]', b'["k","x",{"x":"\\"k\\":1"}]'),
+            (b'{"k":"a\\"b","k":1}', b'{"k":"[redacted]","k":"[redacted]"}'),
+        ],
+    )
+    def test_a_value_of_any_kind_is_replaced_and_nothing_else(self, frame: bytes, expected: bytes) -> None:
+        assert redact(frame, {"k"}) == expected
+
+    @given(values)
+    def test_what_is_left_is_what_a_parser_would_leave(self, value: object) -> None:
+        def without(value: object) -> object:
+            if isinstance(value, dict):
+                return {
+                    name: "[redacted]" if name == "secret" else without(each) for name, each in value.items()
+                }
+            return [without(each) for each in value] if isinstance(value, list) else value
+
+        for ascii_only in (True, False):
+            frame = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+            assert json.loads(redact(frame, {"secret"})) == without(value)
+
+    def test_deep_nesting_costs_no_recursion(self) -> None:
+        deep = b"[" * 100_000 + b"]" * 100_000
+        assert (
+            redact(b'{"k":' + deep + b',"l":' + deep + b"}", {"k"}) == b'{"k":"[redacted]","l":' + deep + b"}"
+        )
+
+
+class TestShow:
+    def test_it_says_who_when_what_and_how_long_it_took(self, tmp_path: Path) -> None:
+        status, out, _ = printed(str(recorded(tmp_path / "r")))
+        first, asked, answered, last = out.splitlines()
+        assert status == 0
+        assert "link 1 of 127.0.0.1 port" in first
+        assert "client → agent  session/prompt [1]" in asked
+        assert "client ← agent  session/prompt [1] answered after " in answered
+        assert answered.split("after ")[1].split(":")[0].endswith(" ms")
+        assert "ended (lost)" in last
+
+    def test_it_shows_the_frames_themselves_on_request(self, tmp_path: Path) -> None:
+        _, out, _ = printed("--frames", str(recorded(tmp_path / "r")))
+        assert ASKED.decode() in out
+        assert ANSWERED.decode() in out
+
+    def test_it_names_what_was_never_answered(self, tmp_path: Path) -> None:
+        recorder = Recordings(tmp_path, limit=MIB).record("7", "a test")
+        recorder.sent("agent", [ASKED])
+        recorder.ended(Ending(EndingKind.LOST, "gone"))
+        assert "without an answer: session/prompt" in printed(str(recorder.path))[1]
+
+    def test_no_character_of_a_recording_steers_the_terminal(self, tmp_path: Path) -> None:
+        recorder = Recordings(tmp_path, limit=MIB).record("7", "a \x1b[2J test")
+        hostile = (
+            '{"method":"\\u001b]0;x\\u0007","params":{"text":"\\u202e\\u001b[31m"},"x":"\u009b1m"}'.encode()
+        )
+        recorder.sent("client", [hostile, b'{"id":"\x1b[1m","method":"\\u001b"}', b"[" * 100_000])
+        recorder.ended(DONE)
+        for flags in ([], ["--frames"]):
+            status, out, _ = printed(*flags, str(recorder.path))
+            assert status == 0
+            assert all(character.isprintable() for character in out.replace("\n", ""))
+
+    def test_a_recording_that_is_still_written_is_shown_as_far_as_it_goes(self, tmp_path: Path) -> None:
+        file = recorded(tmp_path / "r")
+        cut = tmp_path / "cut"
+        cut.write_bytes(file.read_bytes()[:-3])
+        assert len(printed(str(cut))[1].splitlines()) == 3
+
+    def test_what_is_no_recording_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "other").write_text('{"a":1}\n')
+        assert printed(str(tmp_path / "other"))[0] == 2
+        assert printed(str(tmp_path / "missing"))[0] == 2
+
+
+def test_options_of_a_recording_are_checked() -> None:
+    for options in ({"record_limit": 1}, {"record_redact": "token"}, {"record_redact": ["token"]}):
+        with pytest.raises(ConfigError):
+            ServerOptions(**options)
