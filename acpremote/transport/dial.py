@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import anyio
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import (
+    ConnectionClosed,
     InvalidHandshake,
     InvalidMessage,
     InvalidProxy,
@@ -175,8 +176,10 @@ def _translate(error: Exception, address: Address, client: ClientOptions) -> Acp
         case InvalidProxyStatus():
             status = error.response.status_code
             return ConnectError(f"the proxy refused to connect to {address}: {status}", final=status < 500)
-        case InvalidMessage() | ConnectionError() if not getattr(error, "strerror", None):
-            hung_up = isinstance(error, ConnectionError) or isinstance(error.__cause__, EOFError)
+        case InvalidMessage() | ConnectionClosed() | ConnectionError() if not getattr(
+            error, "strerror", None
+        ):
+            hung_up = not isinstance(error, InvalidMessage) or isinstance(error.__cause__, EOFError)
             did = "hung up during the opening handshake" if hung_up else "does not answer in HTTP"
             hint = "it may not speak TLS" if address.has_tls else "an encrypted endpoint needs wss://"
             return ConnectError(f"{address} {did}; {hint}", final=not hung_up)

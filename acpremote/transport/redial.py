@@ -65,7 +65,7 @@ class _Refused(Exception):
 class ClientLink(ResumableChannel):
     """A client's end of one link."""
 
-    leave_timeout = GOODBYE_TIMEOUT
+    goodbye_timeout = GOODBYE_TIMEOUT
 
     def __init__(
         self, dial: Callable[[], Awaitable[RedialSocket]], welcome: control.Welcome, options: TransportOptions
@@ -95,6 +95,10 @@ class ClientLink(ResumableChannel):
         if self._orphan is not None and self.ending is None:
             self.attach(self._orphan)
             await self.serve(self._orphan)
+
+    def _patience(self, ending: Ending) -> float:
+        """Who was interrupted, or has waited for answers in vain, does not wait to say so."""
+        return self.goodbye_timeout if ending.is_orderly else 0
 
     async def run(self, socket: RedialSocket, first: list[Message], until: anyio.CancelScope) -> None:
         """Uses this socket, and others after it, until the link is over or `until` is cancelled.

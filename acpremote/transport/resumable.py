@@ -131,9 +131,6 @@ class ResumableChannel:
     `ending` is why the link is over, None while it is not; `is_attached` whether it has a socket.
     """
 
-    leave_timeout = math.inf
-    """Seconds that `aclose` waits for a socket, if there is none."""
-
     def __init__(
         self,
         journal: Journal,
@@ -371,7 +368,7 @@ class ResumableChannel:
         """Waits until the peer has taken everything, its end included, or until there is no hope."""
         patience = self._options.stall_timeout
         self._progress = anyio.current_time()
-        deadline = self._progress + (0 if ending.kind is EndingKind.UNANSWERED else self.leave_timeout)
+        deadline = self._progress + self._patience(ending)
         while self.ending is None:
             if self.journal.inbox.has_end:
                 await self._let_go()
@@ -386,6 +383,10 @@ class ResumableChannel:
                     await self._changed.wait()
             else:
                 return
+
+    def _patience(self, ending: Ending) -> float:
+        """Seconds that `aclose` waits for a socket, if there is none; a server's grace ends the wait."""
+        return math.inf
 
     async def _let_go(self) -> None:
         """The peer has ended: tells it that this was received. The rest of what it said is of no use."""

@@ -25,7 +25,7 @@ from acpremote.options import ClientOptions, ServerOptions, TransportOptions
 
 from .run import fail
 
-__all__ = ["client_flags", "read_token", "server_flags", "transport_flags", "with_flags"]
+__all__ = ["Window", "client_flags", "read_token", "server_flags", "transport_flags", "with_flags"]
 
 _SERVER = ServerOptions()
 _TRANSPORT = TransportOptions()
@@ -37,6 +37,10 @@ TokenEnv = Annotated[
 ]
 TokenFile = Annotated[
     Path | None, typer.Option(metavar="PATH", help="File that holds the bearer token.", show_default=False)
+]
+
+Window = Annotated[
+    int, typer.Option(metavar="BYTES", help="Unacknowledged bytes on an acpremote link, for each direction.")
 ]
 
 
@@ -139,6 +143,7 @@ def transport_flags(
     grace: Annotated[
         float, typer.Option(help="Seconds that a link outlives its connection; 0 turns resume off.")
     ] = _TRANSPORT.grace,
+    window: Window = _TRANSPORT.window,
     compression: Annotated[
         str | None, typer.Option(help="deflate for slow networks; none by default.")
     ] = None,
@@ -151,6 +156,7 @@ def transport_flags(
         ping_timeout=ping_timeout,
         stall_timeout=stall_timeout,
         grace=grace,
+        window=window,
         compression=compression,  # type: ignore[arg-type]  # validated there
     )
 

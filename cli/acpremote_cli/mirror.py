@@ -10,7 +10,7 @@ from acpremote.client import run_mirror
 from acpremote.ending import ExitStatus
 from acpremote.options import ClientOptions, TransportOptions
 
-from .flags import client_flags, with_flags
+from .flags import Window, client_flags, with_flags
 from .run import fail, logging_to_stderr, run
 
 _DEFAULTS = TransportOptions()
@@ -36,6 +36,14 @@ def mirror(
         ),
     ] = _DEFAULTS.host_ownership,
     max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
+    grace: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long to try to get a cut link back, at most what the server grants; 0: not at all.",
+        ),
+    ] = _DEFAULTS.grace,
+    window: Window = _DEFAULTS.window,
     drain_timeout: Annotated[
         float, typer.Option(help="Seconds that open replies may take after the end of stdin.")
     ] = _DEFAULTS.drain_timeout,
@@ -48,6 +56,8 @@ def mirror(
                 max_size=max_message_size,
                 reconnect=reconnect,
                 drain_timeout=drain_timeout,
+                grace=grace,
+                window=window,
                 use_unstable_protocol=unstable_protocol,
                 host_ownership=host_ownership,  # type: ignore[arg-type]  # validated there
             )

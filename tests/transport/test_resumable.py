@@ -273,14 +273,14 @@ async def test_a_goodbye_during_a_cut_is_delivered_as_soon_as_the_server_is_back
     assert remote.judge(DONE) == DONE
 
 
-async def test_a_goodbye_that_cannot_be_delivered_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_goodbye_that_cannot_be_delivered_is_none() -> None:
     async with world() as w, w.client() as remote:
         await remote.channel.send([update(0)])
         await w.agent()
         w.proxy.refuses = True
         w.proxy.cut()
         channel = remote.channel
-        channel.leave_timeout = 0.3  # type: ignore[attr-defined]
+        channel.goodbye_timeout = 0.3  # type: ignore[attr-defined]
         with anyio.fail_after(5):
             await channel.aclose(DONE)
     assert remote.judge(DONE).kind is EndingKind.LOST
