@@ -134,14 +134,14 @@ def _start_far(competitor: Competitor) -> float:
 def _memory(relay: Relay, effort: Effort) -> Measurement:
     """Of a relay of its own: what each open link costs while idle, and at most while all are flooded."""
     with running(relay.competitor) as fresh, fresh.load() as load:
-        load.ask("open 1")
+        load.ask(f"open {effort.links}")  # the first ones also pay for what all share
         roots = (*fresh.roots, load.pid)
         before = memory_kb(roots)
         load.ask(f"open {effort.links}")
         idle = (memory_kb(roots) - before) / effort.links
         reset_peak(roots)
         load.ask("flood 50000 20")
-        peak = (peak_kb(roots) - before) / effort.links
+        peak = (peak_kb(roots) - before) / (2 * effort.links)
     return {IDLE.name: idle, PEAK.name: peak}
 
 
