@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.bench import report
-from tests.bench.competitors import Competitor, Shape, all_competitors
+from tests.bench.competitors import Competitor, all_competitors
 from tests.bench.growth import GROWTHS, Growth, growth_table
 from tests.bench.rounds import run_rounds
 from tests.bench.tools import Tools, compile_programs, default_cache, install
@@ -90,7 +90,7 @@ def main() -> None:
     results = run_rounds(competitors, chosen(WORKLOADS, options.only), rounds, effort, say)
     print(f"{os.cpu_count()} processors, Python {platform.python_version()}, Linux {platform.release()}")
     print(*report.table(results), "", *report.targets(results), *left_out, sep="\n")
-    ours = [each for each in competitors if each.name.startswith("ours") and each.shape is not Shape.PYTHON]
+    ours = [each for each in competitors if each.name.startswith("ours")]
     for growth in chosen(GROWTHS, options.only):
         say(growth.name)
         print(*growth_table(growth, ours or competitors[:1], min(rounds, 3)), sep="\n")

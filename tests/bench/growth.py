@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from tests.bench.competitors import Competitor, Relay, running
+from tests.bench.competitors import Competitor, Relay, Shape, running
 from tests.bench.processes import BenchError, cpu_seconds
 
 SIZES = (1_000, 16_000, 256_000, 4_000_000, 64_000_000)
@@ -22,6 +22,7 @@ class Growth:
     flat: str
     values: tuple[int, ...]
     cost: Callable[[Relay, int], float]
+    shapes: frozenset[Shape] = frozenset({Shape.DIRECT, Shape.CHAIN})
 
 
 def _per_kilobyte(relay: Relay, size: int) -> float:
@@ -56,7 +57,13 @@ def _with_open_requests(relay: Relay, requests: int) -> float:
 
 GROWTHS = [
     Growth("growth: size of a frame, bytes", "µs of round trip per kB", SIZES, _per_kilobyte),
-    Growth("growth: links", "µs of processor time per round trip", LINKS, _per_round_trip),
+    Growth(
+        "growth: links",
+        "µs of processor time per round trip",
+        LINKS,
+        _per_round_trip,
+        frozenset({Shape.DIRECT}),
+    ),
     Growth(
         "growth: open requests", "µs of processor time per round trip", OPEN_REQUESTS, _with_open_requests
     ),
@@ -67,7 +74,7 @@ def growth_table(growth: Growth, competitors: list[Competitor], rounds: int) -> 
     """One line per competitor: the cost at each value. A failure is named in its place."""
     yield f"{growth.name}: {growth.flat}"
     yield f"  {'':26}" + "".join(f"{value:>14,}" for value in growth.values)
-    for competitor in competitors:
+    for competitor in (each for each in competitors if each.shape in growth.shapes):
         try:
             with running(competitor) as relay:
                 costs = [[growth.cost(relay, value) for value in growth.values] for _ in range(rounds)]
