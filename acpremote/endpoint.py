@@ -94,6 +94,8 @@ class Doorkeeper:
         self._max_handshakes = max_handshakes
         self._waiting: dict[DoorSocket, None] = {}  # in order of arrival
         self._arriving: set[DoorSocket] = set()
+        self.refused: Callable[[int], None] = lambda status: None
+        """Is told the status of every refusal."""
         self.remote_cwd: str | None = None
         self.supported_agent_families: Sequence[str] = ()
         self.socket_class = type("_Socket", (DoorSocket,), {"doorkeeper": self})
@@ -107,6 +109,7 @@ class Doorkeeper:
         head = RequestHead.of(request.method, request.path, request.headers.raw_items())
         decision = decide(head, self.rules, self._now(connection))
         if isinstance(decision, Refusal):
+            self.refused(decision.status)
             who, path = _name(connection), head.path[:80]
             logger.info("refused %r to %s: %d, %s", path, who, decision.status, decision.reason)
             return _response(decision.status, f"{decision.reason}\n", decision.headers, head=head)

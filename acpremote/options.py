@@ -203,12 +203,14 @@ class ServerOptions:
     """Directory to record every link to; None records nothing."""
     record_limit: int = 1 * GIB
     """Bytes that all recordings may take together; the oldest are deleted."""
+    metrics_address: str | None = None
+    """`HOST:PORT`, or `PORT` on the loopback interface, to serve metrics at; None measures nothing."""
     record_redact: Sequence[str] = ()
     """Names of members whose values are left out of recordings, wherever they stand in a frame."""
 
     def __post_init__(self) -> None:
         _check_text(self, "host", "mount_path")
-        _check_text(self, "unix_path", optional=True)
+        _check_text(self, "unix_path", "metrics_address", optional=True)
         _check_texts(self, "allowed_hosts", "allowed_origins", "record_redact")
         _check_integer(self, "port", 0, 65535)
         if not self.mount_path.startswith("/") or set(self.mount_path) & set("?# "):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import MutableMapping, Sequence
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 import anyio
 
@@ -21,10 +21,9 @@ from .core.relay import Command, Drain, Finish, Note, Relay, Send
 from .core.side import Side
 from .ending import Ending, EndingKind
 from .errors import ChannelClosed
-from .recording import Recorder
 from .transport.channel import Channel
 
-__all__ = ["Link"]
+__all__ = ["Link", "Observer"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +31,18 @@ LAST_SEND = 1.0
 """Seconds that the last frames of a link may wait for room; they are queued either way."""
 
 NOTES_PER_MINUTE = 10
+
+
+class Observer(Protocol):
+    """Is told what a link does; must return at once and raise nothing."""
+
+    def sent(self, side: str, frames: Sequence[bytes]) -> None:
+        """Frames are on their way to `side`."""
+        ...
+
+    def ended(self, ending: Ending) -> None:
+        """The link has ended."""
+        ...
 
 
 class Link:
@@ -45,14 +56,14 @@ class Link:
         relay: Relay,
         *,
         drain_timeout: float = 10,
-        recorder: Recorder | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         """`drain_timeout`: seconds that open replies may take after the client's input ended."""
         self.id = link_id
         self.relay = relay
         self._channels = {Side.CLIENT: client, Side.AGENT: agent}
         self._drain_timeout = drain_timeout
-        self._recorder = recorder
+        self._observers = observers
         self._stop = anyio.Event()
         self._stop_ending = Ending(EndingKind.SHUTDOWN, "the relay is shutting down")
         self._finished = anyio.Event()
@@ -85,8 +96,8 @@ class Link:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._close()
-            if self._recorder is not None:
-                self._recorder.ended(self._ending)
+            for observer in self._observers:
+                observer.ended(self._ending)
             self.closed.set()
         return self._ending
 
@@ -116,8 +127,8 @@ class Link:
                     assert_never(command)
 
     async def _send(self, side: Side, frames: Sequence[bytes], *, is_last: bool) -> None:
-        if self._recorder is not None:
-            self._recorder.sent(side.value, frames)
+        for observer in self._observers:
+            observer.sent(side.value, frames)
         try:
             if is_last:
                 with anyio.move_on_after(LAST_SEND):
@@ -167,5 +178,5 @@ class _LinkLog(logging.LoggerAdapter[logging.Logger]):
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         assert self.extra is not None
-        kwargs["extra"] = dict(self.extra)
+        kwargs["extra"] = {**kwargs.get("extra", {}), **self.extra}
         return f"link {self.extra['link']}: {msg}", kwargs

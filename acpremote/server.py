@@ -19,7 +19,7 @@ import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 import anyio
 import anyio.abc
@@ -35,7 +35,7 @@ from .ending import Ending, EndingKind
 from .endpoint import Doorkeeper
 from .errors import AcpRemoteError, ListenError
 from .options import CommandOptions, ServerOptions, StderrMode, TransportOptions
-from .pump import Link
+from .pump import Link, Observer
 from .recording import Recordings
 from .tls import self_signed, server_context
 from .transport.channel import Channel
@@ -45,6 +45,9 @@ from .transport.links import LinkRegistry, ServerLink
 from .transport.peer import can_tell_users
 from .transport.process import ProcessChannel, check_command, spawn
 from .transport.websocket import WRITE_HIGH_WATER, ServerSocket, WebSocketChannel
+
+if TYPE_CHECKING:
+    from .metrics import Metrics
 
 __all__ = ["AgentSource", "Server", "serve_command", "serve_stdio_command", "start_server"]
 
@@ -85,6 +88,7 @@ class Server:
         """SHA-256 of the self-signed certificate, for clients to pin."""
         self._tls, self.tls_fingerprint = _tls_of(options)
         self._recordings = _recordings_of(options)
+        self._metrics = _metrics_of(options)
         self._registry = LinkRegistry(
             transport,
             self._open_link,
@@ -101,6 +105,10 @@ class Server:
             page=lambda path: console.respond(path, mount_path=options.mount_path),
             max_handshakes=options.max_handshakes,
         )
+        if self._metrics is not None:
+            self._metrics.watch(links=lambda: len(self._links), detached=lambda: self._registry.detached)
+            self._registry.resumed = self._metrics.resumed
+            self.doorkeeper.refused = self._metrics.refused
         for warning in warnings(options, can_tell_users=can_tell_users()):
             logger.warning("%s", warning)
 
@@ -189,8 +197,16 @@ class Server:
         if self._failure is not None:
             raise self._failure
 
+    @property
+    def metrics_url(self) -> str | None:
+        """Where the metrics are served, if they are."""
+        return None if self._metrics is None else self._metrics.address
+
     async def _run(self) -> None:
         try:
+            if self._metrics is not None:
+                self._metrics.listen(str(self._options.metrics_address))
+                logger.info("metrics are at %s", self._metrics.address)
             # The listener outlives the links: while they end, newcomers are told 503.
             async with self._listen(), anyio.create_task_group() as self._tasks:
                 self._listening.set()
@@ -207,6 +223,8 @@ class Server:
         finally:
             for closer in self._closers:
                 closer()
+            if self._metrics is not None:
+                self._metrics.close()
             self._listening.set()
             self._closed.set()
 
@@ -283,6 +301,8 @@ class Server:
     async def _handle(self, connection: ServerConnection) -> None:
         assert isinstance(connection, ServerSocket)
         connection.configure(self._transport, Side.CLIENT)
+        if self._metrics is not None:
+            connection.round_trip = self._metrics.round_trip
         if self._draining:
             await connection.shut(_SHUTDOWN)
             return
@@ -311,13 +331,27 @@ class Server:
     def _new_link(self, channel: Channel, connection: ServerSocket) -> Link:
         link_id = str(self._next_link)
         self._next_link += 1
-        agent = LazyChannel(lambda: self._source(link_id))
+        agent = LazyChannel(lambda: self._start_agent(link_id))
         peer = _peer_name(connection)
-        recorder = self._recordings.record(link_id, peer) if self._recordings else None
-        link = Link(link_id, channel, agent, Relay(), drain_timeout=0, recorder=recorder)
+        link = Link(
+            link_id, channel, agent, Relay(), drain_timeout=0, observers=self._observers(link_id, peer)
+        )
         self._links[link_id] = link
-        link.log.info("opened by %s", peer)
+        link.log.info("opened by %s", peer, extra={"peer": peer})
         return link
+
+    def _observers(self, link_id: str, peer: str) -> list[Observer]:
+        observers: list[Observer] = []
+        if self._recordings is not None:
+            observers.append(self._recordings.record(link_id, peer))
+        if self._metrics is not None:
+            observers.append(self._metrics)
+        return observers
+
+    def _start_agent(self, link_id: str) -> Awaitable[Channel]:
+        if self._metrics is not None:
+            self._metrics.agent_started()
+        return self._source(link_id)
 
     async def _run_link(self, link: Link, channel: ServerLink | None = None) -> None:
         try:
@@ -325,7 +359,13 @@ class Server:
         except Exception:
             link.log.exception("failed")
         else:
-            link.log.log(ending.log_level, "ended (%s): %s", ending.kind.value, ending)
+            told = {
+                "ending": ending.kind.value,
+                "status": ending.status,
+                "frames_from_client": link.relay.frames[Side.CLIENT],
+                "frames_from_agent": link.relay.frames[Side.AGENT],
+            }
+            link.log.log(ending.log_level, "ended (%s): %s", ending.kind.value, ending, extra=told)
         finally:
             del self._links[link.id]
             if channel is not None:
@@ -345,6 +385,14 @@ def _recordings_of(options: ServerOptions) -> Recordings | None:
     if options.record_dir is None:
         return None
     return Recordings(options.record_dir, limit=options.record_limit, redacted=options.record_redact)
+
+
+def _metrics_of(options: ServerOptions) -> Metrics | None:
+    if options.metrics_address is None:
+        return None
+    from .metrics import Metrics  # loads prometheus-client, which need not be installed
+
+    return Metrics()
 
 
 def _tls_of(options: ServerOptions) -> tuple[ssl.SSLContext | None, str | None]:

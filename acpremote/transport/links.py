@@ -143,11 +143,18 @@ class LinkRegistry:
         self._budget = JournalBudget()
         self._links: dict[str, ServerLink] = {}
         self._is_closed = False
+        self.resumed: Callable[[int], None] = lambda replayed: None
+        """Is told about every resume, with the number of frames that are sent once more."""
 
     @property
     def count(self) -> int:
         """Links that a client may come back to."""
         return len(self._links)
+
+    @property
+    def detached(self) -> int:
+        """Links without a socket. May be asked from any thread."""
+        return sum(not link.is_attached for link in list(self._links.values()))
 
     @property
     def has_evictable(self) -> bool:
@@ -221,12 +228,14 @@ class LinkRegistry:
         if not hmac.compare_digest(known.encode(), (hello.secret or "").encode()) or link is None:
             logger.info("refused to resume a link: no such link")
             raise RemoteProtocolError("no such link")
+        sent = link.journal.outbox.sent
         try:
             received = link.journal.readmit(hello.received, hello.attempt)
         except RemoteProtocolError as error:
             link.note(f"refused to resume: {error}")
             raise
         link.use(socket)
+        self.resumed(sent - link.journal.outbox.sent)
         self._welcome(socket, link, received=received)
         return link
 

@@ -24,7 +24,7 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
@@ -80,10 +80,12 @@ _SLEEP_CHECK = 5.0
 class Socket(_Base):
     """What we add to a websockets connection; mixed into its server and its client class.
 
-    `configure` must be called before the first message; `peer` names who is at the other end.
+    `configure` must be called before the first message; `peer` names who is at the other end; `round_trip`
+    is told the seconds between each ping and its pong.
     """
 
     peer = Side.CLIENT
+    round_trip: Callable[[float], None] | None = None
     _options = TransportOptions()
     _ending: Ending | None = None
     _reading_paused = False
@@ -129,6 +131,8 @@ class Socket(_Base):
             self._take(event)
         elif event.opcode is Opcode.PONG and len(event.data) == _TIMESTAMP.size:
             self.latency = self.loop.time() - _TIMESTAMP.unpack(event.data)[0]
+            if self.round_trip is not None:
+                self.round_trip(self.latency)
         elif event.opcode is Opcode.CLOSE and self._ending is None:
             self._note_end()
 

@@ -27,9 +27,10 @@ def expose(
     stderr_mode: Annotated[str, typer.Option(help="inherit or discard the agent's stderr.")] = "inherit",
     terminate_timeout: Annotated[float, typer.Option(help="Seconds the agent has to leave.")] = 2,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, typer.Option(help="text, or json: one object a line.")] = "text",
 ) -> None:
     """Relay the agent that COMMAND starts: one process per connection, frames unchanged."""
-    with logging_to_stderr(log_level):
+    with logging_to_stderr(log_level, log_format):
         try:
             command_options = CommandOptions(
                 command=command,

@@ -88,6 +88,10 @@ def server_flags(
     shutdown_timeout: Annotated[
         float, typer.Option(help="Seconds for everything to end after SIGTERM.")
     ] = _SERVER.shutdown_timeout,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Serve Prometheus metrics here; needs acpremote[metrics]."),
+    ] = None,
     record: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Record every link to a file in DIR; see acpremote show."),
@@ -119,6 +123,7 @@ def server_flags(
         max_connections=max_connections,
         max_handshakes=max_handshakes,
         shutdown_timeout=shutdown_timeout,
+        metrics_address=metrics,
         record_dir=record,
         record_limit=record_limit,
         record_redact=record_redact or (),

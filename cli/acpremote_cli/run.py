@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import logging.handlers
 import queue
@@ -10,6 +11,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import typer
@@ -28,18 +30,53 @@ LOG_LINES = 10_000
 """Log lines that may wait for a slow standard error; further ones are dropped."""
 
 
+LOG_MEMBERS = ("link", "peer", "ending", "status", "frames_from_client", "frames_from_agent", "address")
+"""What records may say besides their message; members of a JSON log line."""
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a line, for machines that read logs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Puts the message and whatever else the record says into one object."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        document = {"time": time, "level": record.levelname.lower(), "message": record.getMessage()}
+        if record.exc_text:
+            document["exception"] = record.exc_text
+        told = {name: getattr(record, name, None) for name in LOG_MEMBERS}
+        return json.dumps({**document, **{name: each for name, each in told.items() if each is not None}})
+
+
+_FORMATS: dict[str, logging.Formatter] = {
+    "text": logging.Formatter("acpremote: %(message)s"),
+    "json": _JsonLines(),
+}
+_formatter = _FORMATS["text"]
+
+
+def say(message: str, level: int = logging.INFO, **members: object) -> None:
+    """Prints one line on stderr, in the format of the log, whatever the log's level."""
+    record = logging.makeLogRecord({"msg": message, "levelno": level, **members})
+    record.levelname = logging.getLevelName(level)
+    print(_formatter.format(record), file=sys.stderr, flush=True)
+
+
 def fail(message: str, status: ExitStatus) -> typer.Exit:
-    """Prints one line on stderr and returns the exit to raise."""
-    print(f"acpremote: {message}", file=sys.stderr)
+    """Says why on stderr and returns the exit to raise."""
+    say(message, logging.ERROR)
     return typer.Exit(status)
 
 
 @contextmanager
-def logging_to_stderr(level: str) -> Iterator[None]:
+def logging_to_stderr(level: str, log_format: str = "text") -> Iterator[None]:
     """Sends the log to stderr from a thread of its own, so that nobody who does not read it can block us."""
+    global _formatter
+    if log_format not in _FORMATS:
+        raise fail(f"the log's format is {log_format!r}; allowed: {', '.join(_FORMATS)}", ExitStatus.USAGE)
+    _formatter = _FORMATS[log_format]
     lines: queue.Queue[logging.LogRecord] = queue.Queue(LOG_LINES)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("acpremote: %(message)s"))
+    handler.setFormatter(_formatter)
     listener = logging.handlers.QueueListener(lines, handler)
     root = logging.getLogger()
     root.addHandler(_Dropping(lines))
@@ -101,13 +138,9 @@ def _make_room(links: int) -> None:
 
 async def serve_until_signal(server: Server) -> ExitStatus:
     """Says where the server listens and serves until SIGINT or SIGTERM; a second signal is immediate."""
-    print(f"acpremote: listening on {server.address}", file=sys.stderr, flush=True)
+    say(f"listening on {server.address}", address=server.address)
     if server.tls_fingerprint is not None:
-        print(
-            f"acpremote: certificate SHA-256 {server.tls_fingerprint}, for --tls-pin",
-            file=sys.stderr,
-            flush=True,
-        )
+        say(f"certificate SHA-256 {server.tls_fingerprint}, for --tls-pin")
     _make_room(server.max_connections)
     loop = asyncio.get_running_loop()
     received: list[int] = []

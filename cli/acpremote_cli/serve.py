@@ -32,6 +32,7 @@ def serve(
     transport: TransportOptions,
     path: Directory = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+    log_format: Annotated[str, typer.Option(help="text, or json: one object a line.")] = "text",
 ) -> None:
     """Serve the ACP agent that a Python module defines.
 
@@ -40,7 +41,7 @@ def serve(
 
     The code runs in a thread of its own: while it blocks, other agents wait, but connections live.
     """
-    with logging_to_stderr(log_level):
+    with logging_to_stderr(log_level, log_format):
         try:
             agent = load_target(target, path)
         except ValueError as error:
