@@ -43,6 +43,9 @@ def test_a_whole_turn_with_the_demo_agent(open_console: OpenConsole) -> None:
         prompt(page, "slow")
         page.get_by_role("button", name="Stop").click()
         expect(page.get_by_text("Stopped.")).to_be_visible()
+        page.get_by_label("Message to the agent").fill("/pl")
+        page.get_by_role("group", name="Commands").get_by_role("button").click()
+        expect(page.get_by_label("Message to the agent")).to_have_value("/plan ")
 
 
 def test_a_whole_turn_with_an_agent_of_another_maker(open_console: OpenConsole) -> None:
@@ -417,16 +420,6 @@ def test_a_turn_needs_no_mouse(open_console: OpenConsole, scripted: Endpoint) ->
     page.keyboard.press("Enter")
     assert answer(page) == {"action": "accept", "content": {"zone": "us"}}
     expect(page.locator(".settled")).to_be_focused()
-
-
-def test_commands_of_the_agent_are_offered_after_a_slash(open_console: OpenConsole) -> None:
-    with expose(agent=DEMO) as endpoint:
-        page = open_console(endpoint.url)
-        prompt(page, "plan")
-        page.get_by_role("button", name="Send", exact=True).and_(page.locator(".composer *")).wait_for()
-        page.get_by_label("Message to the agent").fill("/pl")
-        page.get_by_role("group", name="Commands").get_by_role("button").click()
-        expect(page.get_by_label("Message to the agent")).to_have_value("/plan ")
 
 
 def test_the_traffic_view_shows_filters_pauses_and_copies(
