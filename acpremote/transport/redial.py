@@ -22,7 +22,7 @@ from ..core import control
 from ..core.credentials import ACP_SUBPROTOCOL, LINK_SUBPROTOCOL
 from ..core.journal import Message
 from ..ending import Ending, EndingKind
-from ..errors import ChannelClosed, ConnectError, RemoteProtocolError
+from ..errors import ChannelClosed, ConfigError, ConnectError, ConnectRefused, RemoteProtocolError
 from ..options import TransportOptions
 from .channel import Channel
 from .dial import back_off, with_retry
@@ -148,8 +148,8 @@ class ClientLink(ResumableChannel):
                 resumed = await self._resume()
             except _Refused:
                 self._give_up(EndingKind.NO_SUCH_LINK, _UNKNOWN)
-            except ConnectError as error:
-                if error.final:
+            except (ConnectError, ConfigError) as error:
+                if _is_final(error):
                     self._give_up(EndingKind.LOST, str(error))
                 elif anyio.current_time() - lost_at > self._grace:
                     self._give_up(EndingKind.LOST, f"not back within {self._grace:g} s: {error}")
@@ -190,8 +190,23 @@ class ClientLink(ResumableChannel):
             self.journal.resume(welcome.received)
         except RemoteProtocolError as error:
             await socket.shut(error.ending)
-            raise ConnectError(f"the server resumed another link: {error}", final=True) from error
+            raise _GoneForGood(f"the server resumed another link: {error}", final=True) from error
         return socket, first
+
+
+def _is_final(error: ConnectError | ConfigError) -> bool:
+    """Whether the server will not have us back.
+
+    A wrong certificate, a redirect or no HTTP at all is final for a first connection. Here our server was
+    once: what answers instead is a captive portal or a proxy between us, and will go away.
+    """
+    if isinstance(error, ConnectRefused):
+        return error.final and 400 <= error.status < 500
+    return isinstance(error, _GoneForGood)
+
+
+class _GoneForGood(ConnectError):
+    """Says that what answers is not the server whose link we hold."""
 
 
 async def greet(
@@ -204,7 +219,7 @@ async def greet(
     """
     if not socket.is_link:
         await socket.shut(Ending(EndingKind.DONE))
-        raise ConnectError("the server does not speak the acpremote link any more", final=True)
+        raise _GoneForGood("the server does not speak the acpremote link any more", final=True)
     try:
         with anyio.fail_after(timeout):
             socket.write_messages([Message(False, control.encode(hello))])
@@ -214,7 +229,7 @@ async def greet(
         error = ConnectError(str(ending))
     except RemoteProtocolError as broken:
         ending = broken.ending
-        error = ConnectError(f"the server broke the rules of the link: {broken}", final=True)
+        error = _GoneForGood(f"the server broke the rules of the link: {broken}", final=True)
     except ChannelClosed as closed:
         ending = closed.ending
         if ending.kind is EndingKind.NO_SUCH_LINK:

@@ -56,6 +56,8 @@ class CuttingProxy:
         self.port = 0
         self.fates: deque[Fate] = deque()
         self.refuses = False
+        self.answers: deque[bytes] = deque()
+        """What the next connections get instead of the server."""
         self.stalls = False
         self.accepted = 0
         self.up = self.down = 0
@@ -85,6 +87,13 @@ class CuttingProxy:
         self._writers.add(writer)
         upstream: asyncio.StreamWriter | None = None
         try:
+            if self.answers:
+                await reader.readuntil(HANDSHAKE_END)
+                writer.write(self.answers.popleft())
+                await writer.drain()
+                writer.write_eof()
+                await reader.read()
+                return
             if self.refuses:
                 return
             fate = self.fates.popleft() if self.fates else Fate()

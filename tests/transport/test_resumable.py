@@ -286,6 +286,36 @@ async def test_a_goodbye_that_cannot_be_delivered_is_none() -> None:
     assert remote.judge(DONE).kind is EndingKind.LOST
 
 
+PORTAL = b"HTTP/1.1 302 Found\r\nLocation: http://portal.example/\r\nContent-Length: 0\r\n\r\n"
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
+UNAUTHORIZED = b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+OTHER_SERVER = (
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Accept: x\r\n\r\n"
+)
+
+
+async def test_what_answers_instead_of_the_server_for_a_while_is_no_reason_to_give_up() -> None:
+    async with world() as w, pair(w) as p:
+        w.proxy.answers += [PORTAL, b"220 welcome to the mail server\r\n", BUSY, OTHER_SERVER]
+        w.proxy.cut()
+        await p.client.send(update(1))
+        await p.agent.send(update(1))
+        await check(p, 1)
+        assert w.proxy.accepted == 6
+
+
+async def test_a_server_that_does_not_let_us_in_any_more_is_the_end() -> None:
+    async with world() as w, w.client() as remote:
+        await remote.channel.send([update(0)])
+        await w.agent()
+        w.proxy.answers.append(UNAUTHORIZED)
+        w.proxy.cut()
+        with anyio.fail_after(10), pytest.raises(ChannelClosed, match=r"gone for good.*401") as caught:
+            await remote.channel.receive()
+        assert caught.value.ending.kind is EndingKind.LOST
+
+
 async def test_a_batch_travels_as_one_message() -> None:
     async with world() as w, w.client() as remote:
         frames = updates(1, 600)
