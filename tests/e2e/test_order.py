@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from acpremote.core.envelope import REQUEST_LOST
 from acpremote.core.relay import MAX_OPEN_REQUESTS
 from tests.raw import connect
 from tests.running import FAST_PYTHON, exposed
@@ -127,5 +128,5 @@ sys.stdin.read()
         answers = [json.loads(client.receive()) for _ in range(3)]
     refused = [answer for answer in answers if "id" in answer]
     assert [answer["id"] for answer in refused] == [MAX_OPEN_REQUESTS, MAX_OPEN_REQUESTS + 1]
-    assert all(answer["error"]["code"] == -32000 for answer in refused)
+    assert all(answer["error"]["code"] == REQUEST_LOST for answer in refused)
     assert {"method": "n", "params": MAX_OPEN_REQUESTS} in answers
