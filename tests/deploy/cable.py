@@ -23,7 +23,11 @@ class Cable:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
-                far = socket.create_connection(("127.0.0.1", self._target), 20)
+                try:
+                    far = socket.create_connection(("127.0.0.1", self._target), 20)
+                except ConnectionRefusedError:
+                    near.close()
+                    continue
                 far.settimeout(None)
                 self._sockets += [near, far]
                 self.connections += 1
