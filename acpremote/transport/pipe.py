@@ -7,6 +7,10 @@ task. Buffers are bounded in bytes: a full inbox pauses reading, a full write bu
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
+import sys
+import termios
 from collections.abc import Sequence
 from typing import cast
 
@@ -75,8 +79,16 @@ class LineReader(asyncio.Protocol):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether everything read was received: nothing waits here."""
-        return not self._frames and not self._paused
+        """Whether everything written was received: nothing waits here, nor in the pipe."""
+        return not self._frames and not self._paused and not self._unread
+
+    @property
+    def _unread(self) -> int:
+        """Bytes that wait in the pipe itself: a busy loop may not have come to read them."""
+        if self._transport is None or self._transport.is_closing():
+            return 0
+        descriptor = self._transport.get_extra_info("pipe").fileno()
+        return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def end(self, ending: Ending) -> None:
         """Stops reading. Frames that were completed can still be received. Idempotent."""
@@ -180,11 +192,11 @@ class LineWriter(asyncio.BaseProtocol):
             raise ChannelClosed(self.ending)
 
     async def finish(self, timeout: float) -> None:
-        """Writes what is queued, within `timeout` seconds, then closes. Idempotent."""
+        """Writes what is queued, within `timeout` seconds, then closes, whatever the reader does. Idempotent."""
         if self._transport is None or self._transport.is_closing():
             return
         self._transport.set_write_buffer_limits(0)
-        with anyio.move_on_after(timeout):
+        with anyio.move_on_after(timeout), contextlib.suppress(ChannelClosed):
             while self._paused and self.ending is None:
                 await self._wait_room()
         if self.ending is None:
@@ -192,6 +204,6 @@ class LineWriter(asyncio.BaseProtocol):
         self.abort() if self._paused else self._transport.close()
 
     def abort(self) -> None:
-        """Closes at once; what is queued is dropped."""
-        if self._transport is not None:
+        """Closes at once; what is queued is dropped. Idempotent."""
+        if self._transport is not None and not self.closed.is_set():  # asyncio fails on a closed transport
             self._transport.abort()

@@ -279,7 +279,7 @@ class Socket(_Base):
         while self.paused:
             delivered = self._delivered
             with anyio.move_on_after(self._options.stall_timeout):
-                await self.drain()
+                await self.wait_drained()
             if self.paused and self._delivered <= delivered:
                 self.fail(Ending(EndingKind.STALLED, f"the {self.peer.value} stopped reading"))
             if self._ending is not None:
