@@ -192,7 +192,7 @@ class LineWriter(asyncio.BaseProtocol):
             raise ChannelClosed(self.ending)
 
     async def finish(self, timeout: float) -> None:
-        """Writes what is queued, within `timeout` seconds, then closes, whatever the reader does. Idempotent."""
+        """Writes what is queued, within `timeout` seconds, then closes in any case. Idempotent."""
         if self._transport is None or self._transport.is_closing():
             return
         self._transport.set_write_buffer_limits(0)

@@ -41,6 +41,7 @@ def test_a_client_resets_while_the_agent_waits_for_it(loop: bool, caplog: pytest
         connect(server.port, receive_buffer=4096) as client,
     ):
         client.send(b'{"method":"x"}')
+        client.receive()
         [link] = server.server._links.values()
         channel = link._channels[Side.CLIENT]
         assert isinstance(channel, WebSocketChannel)
