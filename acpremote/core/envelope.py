@@ -102,6 +102,7 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
 
 
 _decode = msgspec.json.Decoder(Envelope).decode
+_skip = msgspec.json.Decoder(Raw).decode
 
 
 def peek(frame: bytes) -> Envelope:
@@ -114,8 +115,27 @@ def peek(frame: bytes) -> Envelope:
     """
     try:
         return _decode(frame)
-    except (msgspec.DecodeError, RecursionError):
+    except RecursionError:
         return _peek_slowly(frame)
+    except msgspec.DecodeError as error:
+        return _peek_again(frame, error)
+
+
+def _peek_again(frame: bytes, error: msgspec.DecodeError) -> Envelope:
+    """Finds out what the fast decoder refused, without the scanner if possible."""
+    plain = scan.without_surrogates(frame) if scan.has_surrogates(frame) else frame
+    try:
+        _skip(plain)
+    except RecursionError:
+        return _peek_slowly(frame)
+    except msgspec.DecodeError:
+        raise InvalidFrame(f"the message is not JSON: {error}", PARSE_ERROR) from None
+    if isinstance(error, msgspec.ValidationError):
+        raise InvalidFrame("the message is not a JSON object", INVALID_REQUEST)
+    envelope = _decode(plain)
+    if any(b"\\u0041" in bytes(value) for value in (envelope.id, envelope.method)):
+        return _peek_slowly(frame)  # these are read, and echoed, as they were written
+    return envelope
 
 
 def _peek_slowly(frame: bytes) -> Envelope:

@@ -7,6 +7,9 @@ reply; a few answer with arrays. Only whole messages reach the client.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+import msgspec
 
 from . import scan
 from .envelope import Envelope, InvalidFrame, peek
@@ -39,11 +42,26 @@ def salvage(line: bytes) -> list[tuple[bytes, Envelope]]:
     if escapes is not None:
         line = line[escapes.end() :]
     try:
-        candidates = scan.array_members(line) if line.startswith(b"[") else [line]
-        found = [(candidate, peek(candidate)) for candidate in candidates]
+        candidates: Sequence[bytes | msgspec.Raw] = _members(line) if line.startswith(b"[") else [line]
+        found = [(bytes(candidate), peek(bytes(candidate))) for candidate in candidates]
     except (InvalidFrame, ValueError):
         return []
     return [] if any(envelope.is_noise for _, envelope in found) else found
+
+
+def _members(line: bytes) -> Sequence[bytes | msgspec.Raw]:
+    """The members of an array; raises ValueError where it is none."""
+    try:
+        return _decode_array(line)
+    except msgspec.DecodeError:
+        if not scan.has_surrogates(line):
+            raise
+    except RecursionError:
+        pass
+    return scan.array_members(line)
+
+
+_decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def preview(line: bytes) -> str:

@@ -2,7 +2,8 @@
 
 msgspec refuses deep nesting (its recursion limit) and lone surrogate escapes. Frames with either are
 rare and must pass unchanged, so they are judged here: one pass, a stack of one byte per open container,
-no values built. Only this module's refusal means that a frame is not JSON (RFC 8259).
+no values built. It is a thousand times slower than the decoder and everybody waits meanwhile, so the number
+of tokens is bounded, and what can be decided without it is (`envelope.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["NotAnObject", "array_members", "object_members", "unescape"]
+__all__ = [
+    "NotAnObject",
+    "array_members",
+    "has_surrogates",
+    "object_members",
+    "unescape",
+    "without_surrogates",
+]
+
+MAX_TOKENS = 400_000
+"""Tokens of one frame after which the scanner gives up."""
 
 
 class NotAnObject(ValueError):
@@ -39,7 +50,7 @@ def _tokens(data: bytes) -> Iterator[_Token]:
     """Walks one JSON value and yields its tokens; raises ValueError where it is not JSON."""
     position, state, stack = 0, _BEFORE_VALUE, bytearray()
     match = _TOKEN.match
-    while True:
+    for _ in range(MAX_TOKENS):
         found = match(data, position)
         if found is None:
             break
@@ -49,6 +60,8 @@ def _tokens(data: bytes) -> Iterator[_Token]:
         state = _step(state, mark, stack)
         if state == _AFTER_VALUE and not stack:
             break
+    else:
+        raise ValueError(f"too deep and too long: more than {MAX_TOKENS} tokens")
     end = _BLANK.match(data, position)
     if state != _AFTER_VALUE or stack or end is None or end.end() != len(data):
         raise ValueError(f"not JSON at byte {position}")
@@ -135,3 +148,19 @@ def unescape(string: bytes) -> str:
         return text
     text = _ESCAPE.sub(lambda m: chr(int(m[1], 16)) if m[1] else _SIMPLE.get(m[2], m[2]), text)
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+
+
+def has_surrogates(data: bytes) -> bool:
+    """Whether there may be escapes of surrogates, which the fast decoder refuses when they are alone."""
+    return _SURROGATE.search(data) is not None
+
+
+def without_surrogates(data: bytes) -> bytes:
+    """The data with every escape of a surrogate replaced by one as long, for looking at its structure.
+
+    What only looks like one, behind an escaped backslash, may be replaced as well: it stays JSON.
+    """
+    return _SURROGATE.sub(rb"\\u0041", data)

@@ -15,6 +15,8 @@ from acpremote.core.envelope import (
     is_json,
     peek,
 )
+from acpremote.core.noise import salvage
+from acpremote.core.scan import MAX_TOKENS
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
@@ -101,3 +103,39 @@ def test_an_error_frame_echoes_the_id_as_it_was_spelled() -> None:
 )
 def test_json_is_told_from_other_bytes(data: bytes, expected: bool) -> None:
     assert is_json(data) is expected
+
+
+def test_wide_frames_are_judged_whole_whatever_the_decoder_refuses_in_them() -> None:
+    """The slow scanner, which gives up in time, is not what judges them."""
+    wide = b"0," * MAX_TOKENS + b"0"
+    lone = b'{"id":"a","method":"x","params":["\\ud83d",' + wide + b"]}"
+    assert peek(lone).key == "a"
+    for frame, code in ((lone[:-1], PARSE_ERROR), (b"[" + wide + b"]", INVALID_REQUEST), (lone, None)):
+        assert is_json(frame) == (code is not PARSE_ERROR)
+    assert salvage(b'[{"method":"x","params":[' + wide + b"]}]")
+
+
+def test_what_is_too_deep_and_too_long_is_given_up() -> None:
+    for frame in (
+        b'{"method":"x","params":' + b"[" * MAX_TOKENS + b"]" * MAX_TOKENS + b"}",
+        b"[" * MAX_TOKENS,
+    ):
+        with pytest.raises(InvalidFrame, match="too deep and too long"):
+            peek(frame)
+        assert not salvage(frame)
+
+
+@pytest.mark.parametrize(
+    "escape", ["\\ud83d", "\\\\ud83d", "\\ud83d\\ude00", "\\uDC00\\ud800", "\\\\\\ud83d"]
+)
+@pytest.mark.parametrize(
+    "form", ['{"id":"%s","method":"x"}', '{"id":1,"method":"%s"}', '{"%s":1,"result":0}']
+)
+def test_surrogates_stay_as_they_were_written(escape: str, form: str) -> None:
+    frame = (form % escape).encode()
+    envelope = peek(frame)
+    for raw in (envelope.id, envelope.method):
+        assert bytes(raw) in frame
+    assert salvage(b"[" + frame + b"]")[0][0] == frame
+    with pytest.raises(InvalidFrame):
+        peek(frame[:-1])
