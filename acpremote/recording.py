@@ -6,8 +6,9 @@
     {"time":"2026-11-30T11:31:09.323456Z","ending":"client_left","reason":"the client has gone"}
 
 A frame stands last in its line and is written as it was sent, byte for byte, unless members of it are to be
-redacted. What is recorded is what the relay sends: noise is not, answers that the relay made itself are. The
-recording never holds up a link: when it cannot be written it ends, with a line in the log.
+redacted. What is recorded is what the relay sends: noise is not, answers that the relay made itself are.
+Lines are written at once, into the system's cache; when that fails, the recording ends, the log says so, and
+the link goes on.
 """
 
 from __future__ import annotations

@@ -108,6 +108,20 @@ class TestDockerfile:
             assert process.returncode == 2
 
 
+@pytest.mark.skipif(not shutil.which("docker-compose"), reason="docker-compose is not installed")
+def test_compose_accepts_its_file_and_asks_for_the_name_of_the_site() -> None:
+    read = ["docker-compose", "-f", str(DEPLOY / "compose.yaml"), "config"]
+    environment = {**os.environ, "SITE": "agents.example.com"}
+    accepted = subprocess.run(read, capture_output=True, text=True, env=environment)
+    assert accepted.returncode == 0, accepted.stderr
+    relay = yaml.safe_load(accepted.stdout)["services"]["relay"]
+    assert relay["environment"]["ACPREMOTE_ALLOW_HOST"] == "agents.example.com"
+    environment.pop("SITE")
+    refused = subprocess.run(read, capture_output=True, text=True, env=environment)
+    assert refused.returncode != 0
+    assert "SITE" in refused.stderr
+
+
 def test_the_compose_file_names_what_exists() -> None:
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
     relay, caddy = compose["services"]["relay"], compose["services"]["caddy"]
