@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,9 @@ def say(text: str) -> None:
 
 
 def main() -> None:
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
+    )  # so that nothing is left running
     options = parsed()
     tools = Tools(options.cache.absolute())
     if options.list:

@@ -88,6 +88,8 @@ class Load:
         assert self._process.stdout is not None
         with suppress(OSError):
             self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_SECONDS)  # it closes its links in order, so that no relay waits for them
         _stop(self._process)
         self._process.stdout.close()
         self._errors.close()

@@ -139,3 +139,17 @@ def test_the_command_prints_a_table_and_what_it_left_out(tools: Tools, tmp_path:
     run = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True)
     assert "round trip 200 B, round trip (stock client)" in run.stdout
     assert "left out: peer: expose: not installed: acpremote" in run.stdout
+
+
+def test_a_run_that_is_terminated_leaves_nothing_running(tools: Tools) -> None:
+    asked = "--no-install --rounds 1000 --seconds 0.01 --only=200 --against=line".split()
+    command = [sys.executable, "-m", "tests.bench", *asked, "--cache", str(tools.cache)]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE) as run:
+        assert run.stderr is not None
+        while b"round 2" not in run.stderr.readline():
+            assert run.poll() is None
+        relays = [pid for pid in relay_processes([run.pid]) if pid != run.pid]
+        assert relays
+        run.terminate()
+        run.wait()
+    assert not [pid for pid in relays if Path(f"/proc/{pid}").exists()]
