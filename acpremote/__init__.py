@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names, for type checkers and editors; a test keeps the two alike
     from .client import run_mirror as run_mirror
+    from .command import serve_command as serve_command
+    from .command import serve_stdio_command as serve_stdio_command
     from .components import ActionRegistry as ActionRegistry
     from .components import ChoiceListComponent as ChoiceListComponent
     from .components import Resolved as Resolved
@@ -50,8 +52,6 @@ if TYPE_CHECKING:  # the same names, for type checkers and editors; a test keeps
     from .sdk import connect_remote_agent as connect_remote_agent
     from .sdk import serve_acp as serve_acp
     from .server import Server as Server
-    from .server import serve_command as serve_command
-    from .server import serve_stdio_command as serve_stdio_command
 
 _MODULE_OF = {
     "AcpRemoteError": "errors",
@@ -94,8 +94,8 @@ _MODULE_OF = {
     "run_mirror": "client",
     "select_choice": "components",
     "serve_acp": "sdk",
-    "serve_command": "server",
-    "serve_stdio_command": "server",
+    "serve_command": "command",
+    "serve_stdio_command": "command",
 }
 
 __all__ = sorted(_MODULE_OF)

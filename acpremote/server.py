@@ -14,16 +14,13 @@ import contextlib
 import logging
 import os
 import socket
-import ssl
-import stat
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 import anyio
 import anyio.abc
-from websockets.asyncio.server import ServerConnection, serve, unix_serve
+from websockets.asyncio.server import ServerConnection
 
 from . import console
 from .core.access import Circumstances
@@ -34,22 +31,20 @@ from .core.side import Side
 from .ending import Ending, EndingKind
 from .endpoint import Doorkeeper
 from .errors import AcpRemoteError, ListenError
-from .options import CommandOptions, ServerOptions, StderrMode, TransportOptions
+from .listening import listen, tls_of
+from .options import ServerOptions, TransportOptions
 from .pump import Link, Observer
 from .recording import Recordings
-from .tls import self_signed, server_context
 from .transport.channel import Channel
-from .transport.guardian import Guardian
 from .transport.lazy import LazyChannel
 from .transport.links import LinkRegistry, ServerLink
 from .transport.peer import can_tell_users
-from .transport.process import ProcessChannel, check_command, spawn
 from .transport.websocket import WRITE_HIGH_WATER, ServerSocket, WebSocketChannel
 
 if TYPE_CHECKING:
     from .metrics import Metrics
 
-__all__ = ["AgentSource", "Server", "serve_command", "serve_stdio_command", "start_server"]
+__all__ = ["AgentSource", "Server", "start_server"]
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +81,7 @@ class Server:
         """The listening sockets."""
         self.tls_fingerprint: str | None
         """SHA-256 of the self-signed certificate, for clients to pin."""
-        self._tls, self.tls_fingerprint = _tls_of(options)
+        self._tls, self.tls_fingerprint = tls_of(options)
         self._recordings = _recordings_of(options)
         self._metrics = _metrics_of(options)
         self._registry = LinkRegistry(
@@ -245,15 +240,7 @@ class Server:
             "write_limit": WRITE_HIGH_WATER,
             "server_header": None,
         }
-        if options.unix_path is None:
-            server = await serve(self._handle, options.host, options.port, **settings)  # type: ignore[arg-type]
-        else:
-            _remove_stale_socket(options.unix_path)
-            mask = os.umask(0o177)
-            try:
-                server = await unix_serve(self._handle, options.unix_path, **settings)
-            finally:
-                os.umask(mask)
+        server = await listen(self._handle, options, settings)
         self.sockets = tuple(server.sockets)
         if options.unix_path is None:
             addresses = [listening.getsockname()[0] for listening in self.sockets]
@@ -372,10 +359,6 @@ class Server:
                 self._registry.closed(channel)
 
 
-def _absolute(path: str | os.PathLike[str] | None) -> str:
-    return str(Path(path or "").absolute())
-
-
 def _peer_name(connection: ServerConnection) -> str:
     address = connection.remote_address
     return f"{address[0]} port {address[1]}" if isinstance(address, tuple) and address else "a local process"
@@ -395,40 +378,6 @@ def _metrics_of(options: ServerOptions) -> Metrics | None:
     return Metrics()
 
 
-def _tls_of(options: ServerOptions) -> tuple[ssl.SSLContext | None, str | None]:
-    """The TLS context, and the fingerprint of a certificate of our own making."""
-    if options.tls_self_signed:
-        made = self_signed([options.host, *options.allowed_hosts], options.state_dir)
-        return server_context(made.file), made.fingerprint
-    if options.tls_certificate is not None:
-        return server_context(options.tls_certificate, options.tls_key), None
-    return None, None
-
-
-def _remove_stale_socket(path: str) -> None:
-    """Removes a socket that nobody listens on any more; anything else at `path` is left alone.
-
-    Raises:
-        ListenError: something else is there, or a server is still listening.
-    """
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise ListenError(f"cannot listen on {path}: the file exists and is no socket")
-    with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(1)
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            os.unlink(path)
-            return
-        except OSError:
-            pass
-    raise ListenError(f"cannot listen on {path}: another server does")
-
-
 async def start_server(
     source: AgentSource, options: ServerOptions, transport: TransportOptions | None = None
 ) -> Server:
@@ -441,90 +390,3 @@ async def start_server(
     server = Server(source, options, transport or TransportOptions())
     await server.start()
     return server
-
-
-async def serve_stdio_command(
-    command_options: CommandOptions,
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    mount_path: str = "/acp",
-    bearer_token: str | None = None,
-    options: TransportOptions | None = None,
-    server_options: ServerOptions | None = None,
-    supported_agent_families: Sequence[str] = (),
-) -> Server:
-    """Serves an agent that speaks ACP on its standard input and output: one process per link.
-
-    Args:
-        command_options: how the process is run.
-        host: address to listen on; with `port`, `mount_path` and `bearer_token` a short form of the
-            options of the same name, used when `server_options` is not given.
-        port: 0 lets the system choose.
-        mount_path: where the endpoint is; clients connect to it or to `{mount_path}/ws`.
-        bearer_token: what clients must present; None asks for nothing.
-        options: limits and timeouts of the connections.
-        server_options: everything about listening.
-        supported_agent_families: shown in the metadata.
-
-    Returns:
-        A server that is listening.
-
-    Raises:
-        ConfigError: the command does not exist, or the set-up is unsafe.
-        ListenError: the address cannot be listened on.
-    """
-    check_command(command_options)
-    remote_cwd = _absolute(command_options.cwd)
-    transport = options or TransportOptions()
-    listen = server_options or ServerOptions(
-        host=host, port=port, mount_path=mount_path, bearer_token=bearer_token
-    )
-    guardian = Guardian()
-
-    async def start_agent(link_id: str) -> ProcessChannel:
-        agent = await spawn(
-            command_options,
-            max_size=transport.max_size,
-            stall_timeout=transport.stall_timeout,
-            guardian=guardian,
-        )
-        logger.info("link %s: started agent %d: %s", link_id, agent.pid, command_options.command[0])
-        return agent
-
-    server = await start_server(start_agent, listen, transport)
-    server.on_closed(guardian.close)
-    server.doorkeeper.remote_cwd = remote_cwd
-    server.doorkeeper.supported_agent_families = supported_agent_families
-    return server
-
-
-async def serve_command(
-    command: Sequence[str],
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    mount_path: str = "/acp",
-    bearer_token: str | None = None,
-    options: TransportOptions | None = None,
-    server_options: ServerOptions | None = None,
-    supported_agent_families: Sequence[str] = (),
-    cwd: str | os.PathLike[str] | None = None,
-    env: Mapping[str, str] | None = None,
-    stderr_mode: StderrMode = "inherit",
-    terminate_timeout: float | None = None,
-) -> Server:
-    """Serves the agent that `command` starts; see `serve_stdio_command` and `CommandOptions`."""
-    command_options = CommandOptions(command=command, cwd=cwd, env=env or {}, stderr_mode=stderr_mode)
-    if terminate_timeout is not None:
-        command_options = replace(command_options, terminate_timeout=terminate_timeout)
-    return await serve_stdio_command(
-        command_options,
-        host=host,
-        port=port,
-        mount_path=mount_path,
-        bearer_token=bearer_token,
-        options=options,
-        server_options=server_options,
-        supported_agent_families=supported_agent_families,
-    )

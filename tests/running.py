@@ -15,8 +15,9 @@ from typing import Any
 
 import uvloop
 
+from acpremote.command import serve_stdio_command
 from acpremote.options import CommandOptions, ServerOptions, TransportOptions
-from acpremote.server import Server, serve_stdio_command
+from acpremote.server import Server
 
 MAIN = "from acpremote_cli.main import main; main()"
 FAST_PYTHON = [sys.executable, "-I", "-S", "-c"]

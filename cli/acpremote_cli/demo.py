@@ -70,7 +70,7 @@ async def _show() -> ExitStatus:
 
 
 async def _show_turn() -> None:
-    from acpremote.server import serve_command
+    from acpremote.command import serve_command
 
     from .transcript import TranscriptClient, default_answer, person_answers
 

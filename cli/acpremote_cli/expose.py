@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from acpremote.command import serve_stdio_command
 from acpremote.ending import ExitStatus
 from acpremote.options import CommandOptions, ServerOptions, TransportOptions
-from acpremote.server import serve_stdio_command
 
 from .flags import server_flags, transport_flags, with_flags
 from .run import fail, logging_to_stderr, run, serve_until_signal
