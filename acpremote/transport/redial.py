@@ -10,7 +10,7 @@ A person is told what happens in one line each, through the log. Read `resumable
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain
@@ -78,7 +78,6 @@ class ClientLink(ResumableChannel):
         self._grace = min(welcome.grace, options.grace) if options.reconnect else 0
         self._leaving = anyio.Event()
         self._orphaned = anyio.Event()
-        self._orphan: RedialSocket | None = None
         self.remote_cwd = welcome.remote_cwd
 
     async def aclose(self, ending: Ending) -> None:
@@ -92,9 +91,19 @@ class ClientLink(ResumableChannel):
     async def _serve_orphan(self) -> None:
         """Goes on where `run` was cancelled: an event loop that closes down cancels every task it has."""
         await self._orphaned.wait()
-        if self._orphan is not None and self.ending is None:
-            self.attach(self._orphan)
-            await self.serve(self._orphan)
+        if self._socket is not None:
+            await self.serve(self._socket)
+
+    async def serve(self, socket: LinkSocket, first: Sequence[Message] = ()) -> Ending:
+        """See `ResumableChannel.serve`; cancelled, it leaves the socket attached for `aclose`."""
+        is_cancelled = True
+        try:
+            ending = await super().serve(socket, first)
+            is_cancelled = False
+        finally:
+            if is_cancelled and self._socket is None:
+                self._socket = socket
+        return ending
 
     def _patience(self, ending: Ending) -> float:
         """Who was interrupted, or has waited for answers in vain, does not wait to say so."""
@@ -110,14 +119,12 @@ class ClientLink(ResumableChannel):
                 await self._run(socket, first)
         finally:
             self._orphaned.set()
-            self.wake()
 
     async def _run(self, socket: RedialSocket, first: list[Message]) -> None:
         attached: tuple[RedialSocket, list[Message]] | None = (socket, first)
         while attached is not None:
             socket, first = attached
             self.attach(socket)
-            self._orphan = socket
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(partial(socket.watch, watch_sleep=True))
                 ending = await self.serve(socket, first)
@@ -125,7 +132,6 @@ class ClientLink(ResumableChannel):
                     socket.abort()  # nobody is there to close in order with, and the next socket is due
                 await socket.shut(ending)
                 tasks.cancel_scope.cancel()
-            self._orphan = None
             attached = None if self._is_over else await self._redial(ending)
 
     @property
@@ -235,6 +241,9 @@ async def greet(
         if ending.kind is EndingKind.NO_SUCH_LINK:
             raise _Refused from closed
         error = ConnectError(f"the connection was closed instead of a welcome: {closed}")
+    except BaseException:
+        socket.abort()
+        raise
     await socket.shut(ending)
     raise error
 
