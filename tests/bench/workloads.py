@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from tests.bench.competitors import Competitor, Relay, Shape, running
 from tests.bench.processes import BenchError, Load, cpu_seconds, memory_kb, peak_kb, reset_peak
 
-CALIBRATION_SECONDS = 0.05
+ENOUGH = 0.5
+"""Part of the wanted time that a measurement has to last."""
+
 STALL_BYTES = 256_000_000
 
 Measurement = dict[str, float]
@@ -60,33 +62,28 @@ class Workload:
 class Meter:
     """Repeats a command on open links, for about as long as wanted, and counts what the relay spent on it."""
 
-    counts: dict[tuple[str, str], int]
-    """Repetitions by competitor and command, found once and kept, so that rounds do equal work."""
-
     def __init__(self) -> None:
-        self.counts = {}
+        self._counts: dict[tuple[str, str], int] = {}
+        """Repetitions by competitor and command, kept so that rounds do equal work."""
 
     def measure(self, relay: Relay, load: Load, work: str, effort: Effort, links: int = 1) -> Measurement:
         key = (relay.competitor.name, f"{work} {links}")
-        if key not in self.counts:
-            self.counts[key] = _calibrated(load, work, effort)
         roots = (*relay.roots, load.pid)
-        before = cpu_seconds(roots)
-        answer = load.ask(f"{work} {self.counts[key]}")
-        spent = cpu_seconds(roots) - before
-        frames = self.counts[key] * links
+        count = self._counts.get(key, 1)
+        while True:
+            before = cpu_seconds(roots)
+            answer = load.ask(f"{work} {count}")
+            spent = cpu_seconds(roots) - before
+            if answer.seconds >= ENOUGH * effort.seconds:
+                break
+            # By small steps: one hiccup in a short run says nothing about a long one.
+            count = max(count + 1, min(4 * count, round(count * effort.seconds / answer.seconds)))
+        self._counts[key] = count
         return {
-            RATE.name: frames / answer.seconds,
+            RATE.name: count * links / answer.seconds,
             LATENCY.name: answer.median * 1e6,
-            CPU.name: spent * 1e6 / frames,
+            CPU.name: spent * 1e6 / (count * links),
         }
-
-
-def _calibrated(load: Load, work: str, effort: Effort) -> int:
-    count = 1
-    while (seconds := load.ask(f"{work} {count}").seconds) < CALIBRATION_SECONDS * effort.seconds:
-        count *= 4
-    return max(1, round(count * effort.seconds / seconds))
 
 
 _meter = Meter()
