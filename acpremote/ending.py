@@ -105,13 +105,19 @@ _FROM_CLIENT = {
 class Ending:
     """Says why a link ended.
 
-    `reason` is a sentence for people. `status` is the agent's exit status, negative for a signal
-    number, or None when it is unknown or does not apply.
+    `reason` is a sentence for people. It may be a stranger's and go to a terminal or a log, so control
+    characters in it become `?`. `status` is the agent's exit status, negative for a signal number, or None
+    when it is unknown or does not apply.
     """
 
     kind: EndingKind
     reason: str = ""
     status: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.reason.isprintable():
+            shown = "".join(character if character.isprintable() else "?" for character in self.reason)
+            object.__setattr__(self, "reason", shown)
 
     @classmethod
     def from_close(cls, code: int, reason: str, *, by_client: bool = False) -> Ending:

@@ -23,6 +23,11 @@ def test_a_failure_never_looks_like_success(kind: EndingKind) -> None:
     assert not Ending(kind).is_orderly
 
 
+def test_a_strangers_reason_cannot_forge_a_line_or_move_the_cursor() -> None:
+    forged = Ending.from_close(4999, "bye\nacpremote: link 2: ended\x1b[2J\u2028\u202e\x9b")
+    assert str(forged) == forged.close_reason == "bye?acpremote: link 2: ended?[2J???"
+
+
 def test_a_close_reason_is_cut_at_a_character_boundary() -> None:
     reason = Ending(EndingKind.AGENT_FAILED, "é" * 100).close_reason
     assert reason == "é" * (MAX_REASON_BYTES // 2)
