@@ -39,6 +39,7 @@ JSON-RPC 2.0 (section 5.1) leaves -32000 to -32099 to implementations; ACP has t
 """
 
 _MISSING = Raw()
+_LARGEST = 2**64
 
 
 class Kind(enum.Enum):
@@ -92,7 +93,8 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
             hash(value)
         except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
             return raw
-        return value
+        # The hash of a large number can be chosen, that of bytes cannot: nobody makes the table slow.
+        return raw if isinstance(value, int) and abs(value) > _LARGEST else value
 
     @property
     def method_name(self) -> str | None:

@@ -38,6 +38,9 @@ __all__ = ["Command", "Drain", "Finish", "Note", "Relay", "Send"]
 MAX_OPEN_REQUESTS = 100_000
 """Requests that one side may have open at once; further ones are refused."""
 
+MAX_OPEN_BYTES = 16 * 1024 * 1024
+"""Bytes that their ids may have together."""
+
 
 @dataclass(frozen=True, slots=True)
 class Send:
@@ -84,13 +87,15 @@ class Relay:
         self._drains = drains
         self._state = _State.OPEN
         self._open: dict[Side, dict[object, list[bytes]]] = {Side.CLIENT: {}, Side.AGENT: {}}
+        self._count = {Side.CLIENT: 0, Side.AGENT: 0}
+        self._bytes = {Side.CLIENT: 0, Side.AGENT: 0}
         self.frames = {Side.CLIENT: 0, Side.AGENT: 0}
         """Frames received from each side, noise included."""
 
     @property
     def open_requests(self) -> int:
         """How many requests of the client wait for an answer."""
-        return len(self._open[Side.CLIENT])
+        return self._count[Side.CLIENT]
 
     @property
     def is_idle(self) -> bool:
@@ -147,15 +152,17 @@ class Relay:
         passed.append(frame)
 
     def _register(self, side: Side, envelope: Envelope, others: list[Command]) -> bool:
-        table = self._open[side]
         raw = bytes(envelope.id)
         if side is Side.AGENT and self._state is _State.DRAINING:
             self._refuse(side, raw, REQUEST_LOST, "the client has gone", others)
             return False
-        if len(table) >= MAX_OPEN_REQUESTS:
-            self._refuse(side, raw, REQUEST_LOST, f"{MAX_OPEN_REQUESTS} requests are open already", others)
+        if self._count[side] >= MAX_OPEN_REQUESTS or self._bytes[side] + len(raw) > MAX_OPEN_BYTES:
+            said = f"{self._count[side]} requests are open already; with this id there would be too many"
+            self._refuse(side, raw, REQUEST_LOST, said, others)
             return False
-        table.setdefault(envelope.key, []).append(raw)
+        self._open[side].setdefault(envelope.key, []).append(raw)
+        self._count[side] += 1
+        self._bytes[side] += len(raw)
         return True
 
     def _settle(self, side: Side, envelope: Envelope) -> None:
@@ -164,7 +171,8 @@ class Relay:
         waiting = table.get(envelope.key)
         if waiting is None:
             return
-        waiting.pop(0)
+        self._count[side.other] -= 1
+        self._bytes[side.other] -= len(waiting.pop(0))
         if not waiting:
             del table[envelope.key]
 
@@ -242,7 +250,7 @@ class Relay:
         return self._finish(ending)
 
     def _with_unanswered(self, ending: Ending) -> Ending:
-        count = len(self._open[Side.CLIENT])
+        count = self._count[Side.CLIENT]
         if not count or not ending.is_orderly:
             return ending
         what = "1 request was" if count == 1 else f"{count} requests were"
@@ -264,6 +272,7 @@ class Relay:
         table = self._open[side]
         frames = [_lost(raw, ending) for waiting in table.values() for raw in waiting]
         table.clear()
+        self._count[side] = self._bytes[side] = 0
         return [Send(side, frames)] if frames else []
 
 

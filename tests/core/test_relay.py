@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from acpremote.core.envelope import Envelope
+from acpremote.core.envelope import Envelope, peek
 from acpremote.core.policy import Verdict
 from acpremote.core.relay import MAX_OPEN_REQUESTS, Command, Drain, Finish, Note, Relay, Send
 from acpremote.core.side import Side
@@ -210,6 +211,31 @@ def test_open_requests_have_a_limit() -> None:
     commands = relay.frames_received(CLIENT, [b'{"id":"more","method":"x"}', TELL])
     assert commands[0] == Send(AGENT, [TELL])
     assert errors_in(commands, CLIENT)[0]["id"] == "more"
+
+
+def test_open_requests_count_whatever_their_ids_are() -> None:
+    relay = Relay()
+    asked = relay.frames_received(CLIENT, [ASK] * (MAX_OPEN_REQUESTS + 2))
+    assert relay.open_requests == MAX_OPEN_REQUESTS
+    assert len(errors_in(asked, CLIENT)) == 2
+    relay.frames_received(AGENT, [REPLY] * 2)
+    assert relay.frames_received(CLIENT, [ASK, ASK]) == [Send(AGENT, [ASK, ASK])]
+    assert len(errors_in(relay.side_closed(AGENT, DONE), CLIENT)) == MAX_OPEN_REQUESTS
+
+
+def test_the_ids_of_open_requests_have_a_limit_together() -> None:
+    relay = Relay()
+    large = [b'{"id":"%d%s","method":"x"}' % (number, b"i" * 1_000_000) for number in range(20)]
+    refused = errors_in(relay.frames_received(CLIENT, large), CLIENT)
+    assert len(refused) + relay.open_requests == 20
+    assert 0 < len(refused) < 8
+    relay.frames_received(AGENT, [large[0].replace(b'"method":"x"', b'"result":0')])
+    assert relay.frames_received(CLIENT, [large[-1]]) == [Send(AGENT, [large[-1]])]
+
+
+def test_ids_with_the_same_hash_are_no_way_to_make_the_table_slow() -> None:
+    keys = {peek(b'{"id":%d,"method":"x"}' % (number * sys.hash_info.modulus)).key for number in range(9, 99)}
+    assert len({hash(key) for key in keys}) > 80
 
 
 class Refuse:
