@@ -42,20 +42,32 @@ class Guardian:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._pipe = -1
 
     def watch(self, group: int) -> None:
         """Adds a process group."""
         if self._process is None:
+            self._start()
+        self._tell(b"+%d\n" % group)
+
+    def _start(self) -> None:
+        # Not `stdin=PIPE`: that leaks the pipe when /dev/null cannot be opened any more.
+        theirs, ours = os.pipe()
+        try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_GRACE)],
-                stdin=subprocess.PIPE,
+                stdin=theirs,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                bufsize=0,
                 start_new_session=True,
             )
-        self._tell(b"+%d\n" % group)
+        except OSError:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        self._pipe = ours
 
     def forget(self, group: int) -> None:
         """Removes a process group, once it is gone."""
@@ -63,13 +75,13 @@ class Guardian:
 
     def _tell(self, line: bytes) -> None:
         # Without its guardian the relay still works; only its own SIGKILL would then leave agents behind.
-        if self._process is not None and self._process.stdin is not None:
+        if self._process is not None:
             with contextlib.suppress(OSError):
-                os.write(self._process.stdin.fileno(), line)
+                os.write(self._pipe, line)
 
     def close(self) -> None:
         """Ends the guardian, which takes milliseconds when no group is listed. Idempotent."""
         process, self._process = self._process, None
-        if process is not None and process.stdin is not None:
-            process.stdin.close()
+        if process is not None:
+            os.close(self._pipe)
             process.wait()

@@ -81,11 +81,22 @@ async def spawn(
         AgentStartError: the command could not be started.
     """
     process, pipes = _start(options, _environment(secrets, options.env))
-    if guardian is not None:
-        guardian.watch(process.pid)
-    channel = ProcessChannel(process, options, max_size, stall_timeout, guardian)
+    try:
+        if guardian is not None:
+            guardian.watch(process.pid)
+        channel = ProcessChannel(process, options, max_size, stall_timeout, guardian)
+    except OSError as error:  # no descriptor is left, no process
+        pipes.close()
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise _not_started(options, error) from error
     await channel.connect(pipes.stdin, pipes.stdout, pipes.stderr)
     return channel
+
+
+def _not_started(options: CommandOptions, error: OSError) -> AgentStartError:
+    reason = error.strerror or str(error)
+    return AgentStartError(f"the agent could not be started: {options.command[0]}: {reason}")
 
 
 def _start(options: CommandOptions, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], _Pipes]:
@@ -106,8 +117,7 @@ def _start(options: CommandOptions, environment: dict[str, str]) -> tuple[subpro
         )
     except OSError as error:
         ours.close()
-        reason = error.strerror or str(error)
-        raise AgentStartError(f"the agent could not be started: {options.command[0]}: {reason}") from error
+        raise _not_started(options, error) from error
     finally:
         child.close()
     descriptors.give_back(process.pid)
