@@ -68,6 +68,12 @@ _TIMESTAMP = struct.Struct("!d")
 LARGE_READ = 64 * 1024
 """Bytes of one read after which the rest of the loop gets its turn."""
 
+MESSAGE_OVERHEAD = 128
+"""Bytes of memory that a message takes beside its content: many small ones, or empty ones, are large too."""
+
+UNREAD_PONGS = 64 * 1024
+"""Bytes that we answer to the pings of a peer whose write buffer is full before we stop reading from it."""
+
 PING_BYTES = 2 + 4 + _TIMESTAMP.size
 """Length of a ping on the wire, with its mask."""
 
@@ -90,6 +96,7 @@ class Socket(_Base):
     _ending: Ending | None = None
     _reading_paused = False
     _discards = False
+    _unread_pongs = 0
     _inbox_size = 0
     _written = 0
     _last_byte = 0.0
@@ -105,7 +112,7 @@ class Socket(_Base):
         """Starts with an empty inbox."""
         super().connection_made(transport)  # type: ignore[arg-type]  # asyncio's own signature is wider
         self._inbox: list[Message] = []
-        self._fragments: list[bytes] = []
+        self._fragments = bytearray()
         self._fragments_are_text = False
         self._waiter: asyncio.Future[None] | None = None
         self._ended: asyncio.Future[None] = self.loop.create_future()
@@ -144,8 +151,30 @@ class Socket(_Base):
         if self._ending is None:
             self._note_end()
 
+    def send_data(self) -> None:
+        """Writes what websockets has to say by itself: answers to pings, which the peer may never read."""
+        before = (
+            self.transport.get_write_buffer_size() if self.paused and not self.transport.is_closing() else 0
+        )
+        super().send_data()
+        if before and not self.transport.is_closing():
+            self._unread_pongs += self.transport.get_write_buffer_size() - before
+            if self._unread_pongs > UNREAD_PONGS and not self._reading_paused:
+                self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Goes on reading from a peer that reads again."""
+        super().resume_writing()
+        if self._unread_pongs > UNREAD_PONGS and not self._reading_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+        self._unread_pongs = 0
+
     def _read_on(self) -> None:
-        if not self._reading_paused and not self.transport.is_closing():
+        if (
+            not self._reading_paused
+            and self._unread_pongs <= UNREAD_PONGS
+            and not self.transport.is_closing()
+        ):
             self.transport.resume_reading()
 
     def _take(self, event: Frame) -> None:
@@ -155,16 +184,16 @@ class Socket(_Base):
         if event.opcode is not Opcode.CONT:
             self._fragments_are_text = event.opcode is Opcode.TEXT
         if not event.fin or event.opcode is Opcode.CONT:
-            self._fragments.append(data)
+            self._fragments += data
             if not event.fin:
                 return
-            data = b"".join(self._fragments)
-            self._fragments.clear()
+            data = bytes(self._fragments)
+            self._fragments = bytearray()
         if self._fragments_are_text and not is_utf8(data):
             self.fail(Ending(EndingKind.NOT_UTF8, f"the {self.peer.value} sent text that is not UTF-8"))
             return
         self._inbox.append(Message(self._fragments_are_text, data))
-        self._inbox_size += len(data)
+        self._inbox_size += len(data) + MESSAGE_OVERHEAD
         if self._inbox_size > self._options.window and not self._reading_paused:
             self._reading_paused = True
             self.transport.pause_reading()
@@ -224,7 +253,7 @@ class Socket(_Base):
         if self._reading_paused:
             self._reading_paused = False
             self._last_byte = self.loop.time()
-            if not self.transport.is_closing():
+            if not self.transport.is_closing() and self._unread_pongs <= UNREAD_PONGS:
                 self.transport.resume_reading()
         return messages
 
