@@ -93,8 +93,13 @@ class Link:
                 tasks.start_soon(self._wait_drained)
                 await self._finished.wait()
                 tasks.cancel_scope.cancel()
+        except Exception:
+            self._ending = Ending(EndingKind.INTERNAL, "the relay failed; its log says how")
+            raise
         finally:
             with anyio.CancelScope(shield=True):
+                # Answers what is open where neither side ended the link; otherwise it does nothing.
+                await self._perform(self.relay.stopped(self._ending))
                 await self._close()
             for observer in self._observers:
                 observer.ended(self._ending)

@@ -290,10 +290,10 @@ class Server:
         connection.configure(self._transport, Side.CLIENT)
         if self._metrics is not None:
             connection.round_trip = self._metrics.round_trip
-        if self._draining:
+        await self._listening.wait()
+        if self._draining:  # asked last: nothing may come between the answer and the new link's entry
             await connection.shut(_SHUTDOWN)
             return
-        await self._listening.wait()
         if connection.subprotocol == LINK_SUBPROTOCOL:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(connection.watch)
