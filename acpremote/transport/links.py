@@ -27,7 +27,8 @@ from ..core.journal import Message
 from ..ending import Ending, EndingKind
 from ..errors import ChannelClosed, RemoteProtocolError
 from ..options import TransportOptions
-from .resumable import JournalBudget, LinkSocket, ResumableChannel, new_journal
+from .budget import JournalBudget
+from .resumable import LinkSocket, ResumableChannel, new_journal
 
 __all__ = ["LinkRegistry", "ServerLink"]
 

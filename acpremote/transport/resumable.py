@@ -15,9 +15,8 @@ due), as long as the socket has room; a task of the socket goes on when it has r
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import anyio
@@ -26,8 +25,9 @@ from ..core.journal import Inbox, Journal, Message, Outbox
 from ..ending import Ending, EndingKind
 from ..errors import ChannelClosed, RemoteProtocolError
 from ..options import TransportOptions
+from .budget import JournalBudget
 
-__all__ = ["JournalBudget", "LinkSocket", "ResumableChannel", "new_journal"]
+__all__ = ["LinkSocket", "ResumableChannel", "new_journal"]
 
 ACK_DELAY = 0.2
 """Seconds after which frames that were taken are acknowledged, however few they are."""
@@ -35,7 +35,6 @@ ACK_DELAY = 0.2
 TURN_BYTES = 1024 * 1024
 """Bytes written in one go; acks get in between."""
 
-JOURNALS_BYTES = 256 * 1024 * 1024
 JOURNAL_FLOOR = 256 * 1024
 """Bytes that a link may keep even when all journals of the server are over their common limit."""
 
@@ -81,40 +80,6 @@ class LinkSocket(Protocol):
     def abort(self) -> None:
         """Ends the socket at once."""
         ...
-
-
-class JournalBudget:
-    """Bytes that the journals of one server may keep together.
-
-    Past the limit, nobody's frames are dropped: senders wait, as they do when their own journal is full.
-    """
-
-    def __init__(self, limit: int = JOURNALS_BYTES) -> None:
-        self.limit = limit
-        self.used = 0
-        self._waiting: dict[ResumableChannel, None] = {}
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether journals keep more than they may."""
-        return self.used > self.limit
-
-    def charge(self, size: int) -> None:
-        """Adds to what is used; a negative size gives back."""
-        was_spent = self.is_spent
-        self.used += size
-        if was_spent and not self.is_spent:
-            for channel in list(self._waiting):
-                channel.wake()
-
-    @contextlib.contextmanager
-    def waiting(self, channel: ResumableChannel) -> Iterator[None]:
-        """Names a channel to be woken when there is room."""
-        self._waiting[channel] = None
-        try:
-            yield
-        finally:
-            del self._waiting[channel]
 
 
 def new_journal(options: TransportOptions, *, peer_window: int, peer_max_size: int) -> Journal:
@@ -182,7 +147,7 @@ class ResumableChannel:
         self.journal.outbox.queue(frames)
         self._flush()
         if self._is_full:
-            with self._budget.waiting(self):
+            with self._budget.waiting(self.wake):
                 await self._wait_room()
 
     async def aclose(self, ending: Ending) -> None:
