@@ -63,10 +63,13 @@ async def run_mirror(
     endpoint = Endpoint.of(url, options, client_options, bearer_token=bearer_token, headers=headers)
     stdio = await open_stdio(endpoint.options.max_size, endpoint.options.stall_timeout)
     try:
-        return await join(endpoint, stdio, drains=True)
+        ending = await join(endpoint, stdio, drains=True)
     finally:
         with anyio.CancelScope(shield=True):
             await stdio.aclose(Ending(EndingKind.DONE))
+    if ending.is_orderly and stdio.has_failed:
+        return Ending(EndingKind.LOST, "the client closed its input before it had everything")
+    return ending
 
 
 @dataclass(frozen=True, slots=True)

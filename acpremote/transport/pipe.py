@@ -136,6 +136,8 @@ class LineWriter(asyncio.BaseProtocol):
         self._written = 0
         self._room: asyncio.Future[None] | None = None
         self.ending: Ending | None = None
+        self.has_failed = False
+        """Whether the reader closed before it had everything."""
         self.closed = anyio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -154,6 +156,7 @@ class LineWriter(asyncio.BaseProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The reader has closed."""
+        self.has_failed = exc is not None
         if self.ending is None:
             self.ending = Ending(EndingKind.LOST, f"{self._who} closed its input")
         self.closed.set()

@@ -70,6 +70,11 @@ class StdioChannel:
         """See `Channel.send`."""
         await self._writer.send(frames)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether something that was sent could not be written; known once the channel is closed."""
+        return self._writer.has_failed
+
     async def aclose(self, ending: Ending) -> None:
         """See `Channel.aclose`. Standard output has no place for an ending; it is only flushed."""
         self._reader.end(Ending(EndingKind.DONE, "closed by this side"))

@@ -6,6 +6,7 @@ A mirror starts whenever its editor does, so it must not wait for what the other
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -39,8 +40,25 @@ def _app(names: list[str]) -> typer.Typer:
     return app
 
 
+def _fill_standard_streams() -> None:
+    """Fills the place of a standard stream that is closed (`<&-`, `2>&-`), before anything else takes it.
+
+    uvloop aborts the process when its own descriptors get these numbers, and Python prints to standard output
+    what is meant for a standard error that is not there. Writing to a closed standard output must go on
+    failing, so it is opened for reading.
+    """
+    for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, mode)  # the lowest free number is this one
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 -- as long as we live
+
+
 def main() -> None:
     """Runs the command line."""
+    _fill_standard_streams()
     chosen = [word for word in sys.argv[1:2] if word in _SETTINGS]
     _app(chosen or list(_SETTINGS))()
 

@@ -89,6 +89,8 @@ class ForkFails(Guardian):
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_an_agent_without_its_guardian_is_not_left_behind() -> None:
     marker = f"marker-{uuid.uuid4()}"
     options = CommandOptions(command=["sleep", "1000"], env={"MARKER": marker})
