@@ -7,6 +7,7 @@ params or result. `scan.py` judges what the fast decoder refuses; read `relay.py
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Raw
@@ -17,6 +18,7 @@ __all__ = [
     "INTERNAL_ERROR",
     "INVALID_REQUEST",
     "METHOD_NOT_FOUND",
+    "MISSING",
     "PARSE_ERROR",
     "REQUEST_LOST",
     "Envelope",
@@ -25,6 +27,7 @@ __all__ = [
     "error_frame",
     "is_json",
     "peek",
+    "peek_all",
 ]
 
 PARSE_ERROR = -32700
@@ -38,7 +41,9 @@ JSON-RPC 2.0 (section 5.1) leaves -32000 to -32099 to implementations; ACP has t
 "authentication required", on which editors ask their user to sign in, and -32002.
 """
 
-_MISSING = Raw()
+MISSING = Raw()
+"""Stands for an absent member; compared by identity."""
+
 _LARGEST = 2**64
 
 
@@ -64,25 +69,25 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
     Of duplicate members the last counts, as in every common parser.
     """
 
-    id: Raw = _MISSING
-    method: Raw = _MISSING
-    result: Raw = _MISSING
-    error: Raw = _MISSING
-    jsonrpc: Raw = _MISSING
+    id: Raw = MISSING
+    method: Raw = MISSING
+    result: Raw = MISSING
+    error: Raw = MISSING
+    jsonrpc: Raw = MISSING
 
     @property
     def kind(self) -> Kind | None:
         """What the message is, or None for an object that is no JSON-RPC message."""
-        if self.method is not _MISSING:
-            return Kind.NOTIFICATION if self.id is _MISSING else Kind.REQUEST
-        if self.result is not _MISSING or self.error is not _MISSING:
+        if self.method is not MISSING:
+            return Kind.NOTIFICATION if self.id is MISSING else Kind.REQUEST
+        if self.result is not MISSING or self.error is not MISSING:
             return Kind.RESPONSE
         return None
 
     @property
     def is_noise(self) -> bool:
         """Whether the object has none of the members that mark a message (a log line, for instance)."""
-        return self.kind is None and self.jsonrpc is _MISSING
+        return self.kind is None and self.jsonrpc is MISSING
 
     @property
     def key(self) -> object:
@@ -103,7 +108,12 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
         return scan.unescape(raw) if raw.startswith(b'"') else None
 
 
-_decode = msgspec.json.Decoder(Envelope).decode
+MIN_BATCH = 4
+MAX_BATCHED_SIZE = 1024
+"""Mean bytes of a frame above which one call for all costs more than it saves."""
+
+_decoder = msgspec.json.Decoder(Envelope)
+_decode = _decoder.decode
 _skip = msgspec.json.Decoder(Raw).decode
 
 
@@ -138,6 +148,36 @@ def _peek_again(frame: bytes, error: msgspec.DecodeError) -> Envelope:
     if any(b"\\u0041" in bytes(value) for value in (envelope.id, envelope.method)):
         return _peek_slowly(frame)  # these are read, and echoed, as they were written
     return envelope
+
+
+def peek_all(frames: Sequence[bytes]) -> list[Envelope] | None:
+    """Reads many small frames in one call, for a quarter of the cost of one `peek` each.
+
+    None means that they have to be taken one by one: they are few or large, or at least one is not UTF-8, no
+    message, or needs the slow scanner.
+    """
+    if len(frames) < MIN_BATCH:
+        return None
+    lines = b"\n".join(frames)
+    if len(lines) > len(frames) * MAX_BATCHED_SIZE or not _is_one_object_a_line(lines, len(frames)):
+        return None
+    try:
+        if not lines.isascii():
+            lines.decode()
+        envelopes = _decoder.decode_lines(lines)
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+        return None
+    return envelopes if len(envelopes) == len(frames) else None
+
+
+def _is_one_object_a_line(lines: bytes, count: int) -> bool:
+    """Whether as many JSON objects as frames can only mean one in each.
+
+    The decoder takes several values on a line and one value over several lines. No value can go on behind
+    `}`, a line feed and `{`: so if every border looks like that, each frame holds one object at least.
+    """
+    borders = lines.count(b"}\n{")
+    return borders == count - 1 == lines.count(b"\n") and lines.startswith(b"{") and lines.endswith(b"}")
 
 
 def _peek_slowly(frame: bytes) -> Envelope:

@@ -18,10 +18,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from msgspec import Raw
+
 from ..ending import Ending, EndingKind
 from . import noise
 from .envelope import (
     INVALID_REQUEST,
+    MISSING,
     PARSE_ERROR,
     REQUEST_LOST,
     Envelope,
@@ -29,6 +32,7 @@ from .envelope import (
     Kind,
     error_frame,
     peek,
+    peek_all,
 )
 from .policy import PASS, Policy
 from .side import Side
@@ -109,6 +113,38 @@ class Relay:
         self.frames[side] += len(frames)
         passed: list[bytes] = []
         others: list[Command] = []
+        envelopes = peek_all(frames)
+        if envelopes is None:
+            self._judge_singly(side, frames, passed, others)
+        else:
+            self._judge_batch(side, frames, envelopes, passed, others)
+        commands: list[Command] = [Send(side.other, passed), *others] if passed else others
+        if self._state is _State.DRAINING and not self._open[Side.CLIENT]:
+            commands += self._finish(Ending(EndingKind.DONE, "the client left and everything was answered"))
+        return commands
+
+    def _judge_batch(
+        self,
+        side: Side,
+        frames: list[bytes],
+        envelopes: list[Envelope],
+        passed: list[bytes],
+        others: list[Command],
+    ) -> None:
+        """A busy batch is mostly notifications of one method: what passed once is not judged again."""
+        passing: Raw | None = None
+        for frame, envelope in zip(frames, envelopes, strict=True):
+            if envelope.id is MISSING and envelope.method == passing:
+                passed.append(frame)
+                continue
+            self._judge(side, frame, envelope, passed, others)
+            is_plain = envelope.kind is Kind.NOTIFICATION and bool(passed) and passed[-1] is frame
+            if is_plain and not self._policy.concerns(bytes(envelope.method)):
+                passing = envelope.method
+
+    def _judge_singly(
+        self, side: Side, frames: list[bytes], passed: list[bytes], others: list[Command]
+    ) -> None:
         for frame in frames:
             if not noise.is_utf8(frame):
                 self._not_utf8(side, frame, others)
@@ -119,10 +155,6 @@ class Relay:
                 self._invalid(side, frame, error, passed, others)
                 continue
             self._judge(side, frame, envelope, passed, others)
-        commands: list[Command] = [Send(side.other, passed), *others] if passed else others
-        if self._state is _State.DRAINING and not self._open[Side.CLIENT]:
-            commands += self._finish(Ending(EndingKind.DONE, "the client left and everything was answered"))
-        return commands
 
     def _judge(
         self, side: Side, frame: bytes, envelope: Envelope, passed: list[bytes], others: list[Command]

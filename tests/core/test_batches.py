@@ -1,0 +1,107 @@
+"""A batch is judged in one go; that must never show."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acpremote.core.envelope import MIN_BATCH, peek, peek_all
+from acpremote.core.policy import PASS, Policies, Policy
+from acpremote.core.relay import Command, Note, Relay, Send
+from acpremote.core.side import Side
+from acpremote.core.unstable import UnstableGate
+
+UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"n":%d}}'
+
+FRAMES = [
+    UPDATE % 1,
+    UPDATE % 2,
+    b'{"method":"session/update","params":{}, "id":1}',
+    b'{"id":1,"method":"session/update"}',
+    b'{"id":1,"result":{}}',
+    b'{"result":{},"id":"1"}',
+    b'{"method":"session\\/update"}',
+    b'{"method":"elicitation/create","id":2}',
+    b'{"method":"elicitation/complete"}',
+    b'{"method":"elicitation\\/complete"}',
+    b'{"method":7}',
+    b'{"method":"a","method":"session/update"}',
+    b'{"jsonrpc":"2.0"}',
+    b'{"level":"info"}',
+    b"{}",
+    '{"method":"session/update","params":"\u2028ü"}'.encode(),
+    b'{"method":"session/update","params":"\xff"}',
+    b'{"method":"session/update","params":"\\ud83d"}',
+    b'{"method":"session/update","params":' + b"[" * 2000 + b"]" * 2000 + b"}",
+    b'[{"method":"session/update"},{"id":3,"method":"x"}]',
+    b'\x1b]0;title\x07{"method":"session/update"}',
+    b'{"method":"a"}{"method":"b"}',
+    b'{"method":"a"}\n{"method":"b"}',
+    b'{"method":"a"},{"method":"b"}',
+    b'{"method":"a","params":',
+    b'{"x":1}}',
+    b'{"x":[{}',
+    b'{"x":[{}]}',
+    b'{"x":"}',
+    b'{"}',
+    b"banner",
+    b"42",
+    b'{"method":"session/update"',
+    b"   ",
+    b"",
+]
+
+BATCHES = st.one_of(
+    st.lists(st.sampled_from(FRAMES), min_size=1, max_size=12),
+    st.lists(st.sampled_from(FRAMES), max_size=3).flatmap(
+        lambda odd: st.permutations([*odd, UPDATE % 1, UPDATE % 2, UPDATE % 3, UPDATE % 4])
+    ),
+)
+
+
+def parts(commands: list[Command], side: Side) -> tuple[list[bytes], list[bytes], list[str]]:
+    """What goes on, what goes back, what is told."""
+    sends = [command for command in commands if isinstance(command, Send)]
+    return (
+        [frame for send in sends if send.side is side.other for frame in send.frames],
+        [frame for send in sends if send.side is side for frame in send.frames],
+        [command.text for command in commands if isinstance(command, Note)],
+    )
+
+
+def relay(policy: Policy) -> Relay:
+    relay = Relay(policy=policy)
+    relay.frames_received(Side.CLIENT, [b'{"id":1,"method":"session/prompt"}'])
+    return relay
+
+
+@given(BATCHES, st.sampled_from(Side), st.booleans())
+def test_a_batch_gives_what_its_frames_give_one_by_one(
+    frames: list[bytes], side: Side, is_gated: bool
+) -> None:
+    whole, single = (relay(Policies(UnstableGate()) if is_gated else PASS) for _ in range(2))
+    one_by_one = [command for frame in frames for command in single.frames_received(side, [frame])]
+    assert parts(whole.frames_received(side, frames), side) == parts(one_by_one, side)
+    assert whole.open_requests == single.open_requests
+
+
+@given(BATCHES)
+def test_frames_are_read_together_as_each_is_read_alone(frames: list[bytes]) -> None:
+    together = peek_all(frames)
+    if together is not None:
+        assert together == [peek(frame) for frame in frames]
+
+
+@pytest.mark.parametrize("odd", [b"", b"   ", b"banner", b'{"method":"\xff"}', b'{"a":"\\ud83d"}'])
+def test_a_frame_that_needs_a_closer_look_is_never_read_together(odd: bytes) -> None:
+    plain = [UPDATE % n for n in range(MIN_BATCH)]
+    assert peek_all(plain) is not None
+    assert peek_all([*plain, odd, *plain]) is None
+
+
+def test_what_passes_is_the_same_object() -> None:
+    frames = [UPDATE % n for n in range(100)]
+    (command,) = Relay().frames_received(Side.AGENT, frames)
+    assert isinstance(command, Send)
+    assert all(sent is frame for sent, frame in zip(command.frames, frames, strict=True))
