@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acpremote.core.frame import LineSplitter, as_line
+from acpremote.core.frame import LineSplitter, as_line, split_lines
 
 STREAM = st.lists(
     st.sampled_from([b"\n", b"\r", b"\r\n", b"{}", b" ", "\u2028".encode(), b"\xc2\x85", b"\xff", b"ab"])
@@ -30,6 +30,12 @@ def test_any_chunking_gives_the_same_frames(stream: bytes, cuts: list[int], max_
         == split([stream], max_size)
         == split([bytes([byte]) for byte in stream], max_size)
     )
+
+
+@given(st.lists(st.sampled_from([0, 1, 100, 1023, 1024, 1025, 5000])))
+def test_long_and_short_lines_are_split_alike(lengths: list[int]) -> None:
+    chunk = b"\n".join(b"x" * length for length in lengths)
+    assert split_lines(chunk) == chunk.split(b"\n")
 
 
 @given(STREAM.map(b"".join))
