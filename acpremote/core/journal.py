@@ -23,6 +23,7 @@ from typing import NamedTuple
 from ..ending import Ending, EndingKind
 from ..errors import RemoteProtocolError
 from . import control
+from .frame import split_lines
 
 __all__ = ["BATCH_BYTES", "Inbox", "Journal", "Message", "Outbox"]
 
@@ -258,7 +259,7 @@ class Inbox:
         while self._unread and size < BATCH_BYTES:
             data = self._unread.popleft()
             size += len(data)
-            frames = data.split(b"\n")
+            frames = split_lines(data)
             taken = taken + frames if taken else frames
         self._unread_size -= size
         self._taken_size += size
