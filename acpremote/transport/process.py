@@ -206,12 +206,12 @@ class ProcessChannel:
     # -- exit -------------------------------------------------------------------------------------------
 
     def _watch_exit(self) -> None:
-        if hasattr(os, "pidfd_open"):
+        try:
             pidfd = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):  # other systems than Linux, old kernels, sandboxes
+            threading.Thread(target=self._wait_in_thread, daemon=True).start()
+        else:
             self._loop.add_reader(pidfd, self._pidfd_readable, pidfd)
-        else:  # other systems than Linux
-            wait = threading.Thread(target=self._wait_in_thread, daemon=True)
-            wait.start()
 
     def _pidfd_readable(self, pidfd: int) -> None:
         self._loop.remove_reader(pidfd)

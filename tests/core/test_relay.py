@@ -344,3 +344,11 @@ def _raw(text: bytes) -> Any:
 
 EveryRequestIsAnswered.TestCase.settings = settings(deadline=None)
 test_every_request_is_answered = EveryRequestIsAnswered.TestCase
+
+
+def test_a_relay_is_idle_while_nobody_waits() -> None:
+    relay, seen = Relay(), []
+    for side, frame in ((CLIENT, TELL), (AGENT, ASK), (CLIENT, REPLY)):
+        relay.frames_received(side, [frame])
+        seen.append(relay.is_idle)
+    assert seen == [True, False, True]
