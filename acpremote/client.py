@@ -25,7 +25,7 @@ from .options import ClientOptions, TransportOptions
 from .pump import Link
 from .transport.address import Address, check_safe, parse_address
 from .transport.channel import Channel
-from .transport.dial import Dialer
+from .transport.dial import Dialer, back_off
 from .transport.redial import OFFERED, open_remote
 from .transport.stdio import open_stdio
 
@@ -120,7 +120,8 @@ async def join(
     options = endpoint.options
     dialer = Dialer(endpoint.address, endpoint.client, options)
     dial = partial(dialer.dial, OFFERED)
-    while True:
+    deadline = anyio.current_time() + options.connect_timeout
+    for delay in back_off():
         async with open_remote(dial, options) as remote:
             remote_cwd = remote.remote_cwd or await _remote_cwd(dialer, options)
             on_open()
@@ -128,9 +129,12 @@ async def join(
             near, far = _Borrowed(channel), remote.channel
             link = Link("mirror", near, far, relay, drain_timeout=options.drain_timeout)
             ending = remote.judge(await link.run())
-        if not options.reconnect or not _may_try_again(ending, link):
+        in_time = anyio.current_time() + delay < deadline
+        if not options.reconnect or not in_time or not _may_try_again(ending, link):
             return ending
-        logger.warning("%s; connecting again", ending)
+        logger.warning("%s; connecting again in %.1f s", ending, delay)
+        await anyio.sleep(delay)
+    raise AssertionError("back_off never ends")
 
 
 async def _remote_cwd(dialer: Dialer, options: TransportOptions) -> str | None:

@@ -5,6 +5,7 @@ Owns what may stand at a Unix socket's path and who may connect to it. Read `ser
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import ssl
@@ -19,7 +20,7 @@ from .errors import ListenError
 from .options import ServerOptions
 from .tls import self_signed, server_context
 
-__all__ = ["listen", "tls_of"]
+__all__ = ["listen", "remove_own_socket", "tls_of"]
 
 
 async def listen(
@@ -32,7 +33,10 @@ async def listen(
         ListenError: the Unix socket's path is in use.
     """
     if options.unix_path is None:
-        return await serve(handler, options.host, options.port, **settings)
+        try:
+            return await serve(handler, options.host, options.port, **settings)
+        except UnicodeError as error:  # a name that cannot be one
+            raise ListenError(f"cannot listen on {options.host}: {error}") from error
     _remove_stale_socket(options.unix_path)
     mask = os.umask(0o177)
     try:
@@ -49,6 +53,13 @@ def tls_of(options: ServerOptions) -> tuple[ssl.SSLContext | None, str | None]:
     if options.tls_certificate is not None:
         return server_context(options.tls_certificate, options.tls_key), None
     return None, None
+
+
+def remove_own_socket(path: str, inode: int | None) -> None:
+    """Removes the socket that a server listened on, unless another server has put its own there meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        if os.stat(path).st_ino == inode:
+            os.unlink(path)
 
 
 def _remove_stale_socket(path: str) -> None:

@@ -31,7 +31,7 @@ from .core.side import Side
 from .ending import Ending, EndingKind
 from .endpoint import Doorkeeper
 from .errors import AcpRemoteError, ListenError
-from .listening import listen, tls_of
+from .listening import listen, remove_own_socket, tls_of
 from .options import ServerOptions, TransportOptions
 from .pump import Link, Observer
 from .recording import Recordings
@@ -193,6 +193,11 @@ class Server:
             raise self._failure
 
     @property
+    def failure(self) -> BaseException | None:
+        """What ended the server, if it did not end in order."""
+        return self._failure
+
+    @property
     def metrics_url(self) -> str | None:
         """Where the metrics are served, if they are."""
         return None if self._metrics is None else self._metrics.address
@@ -242,6 +247,7 @@ class Server:
         }
         server = await listen(self._handle, options, settings)
         self.sockets = tuple(server.sockets)
+        own = None if options.unix_path is None else os.stat(options.unix_path).st_ino
         if options.unix_path is None:
             addresses = [listening.getsockname()[0] for listening in self.sockets]
             rules = replace(self.doorkeeper.rules, bound_to=bound_to(options, *addresses))
@@ -255,8 +261,7 @@ class Server:
             with anyio.move_on_after(_ABORT_RESERVE, shield=True):
                 await server.wait_closed()
             if options.unix_path is not None:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(options.unix_path)
+                remove_own_socket(options.unix_path, own)
 
     def _where(self) -> str:
         options = self._options

@@ -155,4 +155,6 @@ async def serve_until_signal(server: Server) -> ExitStatus:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)
     await server.wait_closed()
+    if server.failure is not None:
+        raise server.failure
     return ExitStatus(128 + received[0]) if len(received) > 1 else ExitStatus.OK

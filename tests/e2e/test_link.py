@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import itertools
 import json
 import os
 import resource
@@ -98,6 +101,15 @@ def test_a_port_that_is_taken_is_one_line_and_starts_nothing() -> None:
     assert process.returncode == 3
     assert said.decode().count("\n") == 1
     assert str(port) in said.decode()
+
+
+def test_a_host_name_that_cannot_be_one_is_told() -> None:
+    host = "x" * 64
+    with (
+        pytest.raises(ListenError, match=host),
+        exposed(["cat"], server_options=ServerOptions(host=host, insecure_no_auth=True)),
+    ):
+        pass
 
 
 def test_port_zero_prints_the_real_port() -> None:
@@ -208,6 +220,16 @@ class TestUnixSockets:
             stale.bind(path)
         with exposed(["cat"], server_options=ServerOptions(unix_path=path)) as server:
             assert server.url == f"unix:{path}"
+
+    def test_leave_the_socket_of_another_server_alone(self, tmp_path: Path) -> None:
+        path = tmp_path / "acp.sock"
+        with (
+            exposed(["cat"], server_options=ServerOptions(unix_path=str(path))),
+            socket.socket(socket.AF_UNIX) as other,
+        ):
+            path.rename(tmp_path / "kept")  # the inode must not be free for the next one
+            other.bind(str(path))
+        assert path.exists()
 
     def test_leave_alone_what_is_not_theirs(self, tmp_path: Path) -> None:
         path = tmp_path / "file"
@@ -354,6 +376,37 @@ def test_a_mirror_tries_again_until_the_endpoint_is_there() -> None:
         with exposed(["sh", "-c", REPLY], server_options=ServerOptions(port=port)):
             shown, _ = mirror.communicate(b'{"id":1,"method":"x"}\n', timeout=20)
     assert shown == b'{"id":1,"result":0}\n'
+
+
+def test_a_mirror_gives_a_server_that_always_hangs_up_growing_gaps() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(10)
+        url = f"ws://127.0.0.1:{listener.getsockname()[1]}"
+        with command("mirror", url) as mirror:
+            times = []
+            for _ in range(4):
+                sock, _ = listener.accept()
+                times.append(time.monotonic())
+                with sock:
+                    key = sock.recv(4096).decode().partition("Sec-WebSocket-Key: ")[2].split("\r\n")[0]
+                    sock.sendall(accepting(key))
+            assert mirror.poll() is None
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert gaps[0] > 0.15
+    assert gaps[2] > gaps[0]
+
+
+def accepting(key: str) -> bytes:
+    """A server's half of the opening handshake (RFC 6455 section 4.2.2)."""
+    digest = hashlib.sha1(key.encode() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+    accept = base64.b64encode(digest).decode()
+    lines = [
+        "HTTP/1.1 101 Switching Protocols",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Accept: {accept}",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
 def test_a_mirror_does_not_try_a_wrong_path_again() -> None:
