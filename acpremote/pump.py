@@ -150,7 +150,8 @@ class Link:
     async def _wait_drained(self) -> None:
         await self._draining.wait()
         await anyio.sleep(self._drain_timeout)
-        await self._perform(self.relay.stopped(Ending(EndingKind.CLIENT_LEFT, "the client has gone")))
+        waited = f"the client's input ended, and nothing more came for {self._drain_timeout:g} s"
+        await self._perform(self.relay.stopped(Ending(EndingKind.CLIENT_LEFT, waited)))
 
     def _note(self, text: str) -> None:
         if self._notes.allows():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -214,7 +215,7 @@ class Server:
                 self._draining = True
                 await self._end_links()
         except OSError as error:
-            self._failure = ListenError(f"cannot listen on {self._where()}: {error.strerror or error}")
+            self._failure = ListenError(f"cannot listen on {self._where()}: {_reason(error)}")
         except AcpRemoteError as error:
             self._failure = error
         except BaseException as error:
@@ -362,6 +363,13 @@ class Server:
             del self._links[link.id]
             if channel is not None:
                 self._registry.closed(channel)
+
+
+def _reason(error: OSError) -> str:
+    """What the system says; asyncio puts the address, which we name ourselves, in front of it."""
+    if error.errno == errno.EADDRINUSE:
+        return "the address is in use; choose another --port, or stop what listens there"
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _peer_name(connection: ServerConnection) -> str:

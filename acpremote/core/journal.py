@@ -216,8 +216,13 @@ class Inbox:
         """The peer's, once everything before it was taken."""
 
     @property
+    def announced(self) -> Ending | None:
+        """The peer's `end` as soon as it has arrived; what came before it may still be unread."""
+        return self._ending
+
+    @property
     def has_end(self) -> bool:
-        """Whether the peer's `end` has arrived; what came before it may still be unread."""
+        """Whether the peer's `end` has arrived."""
         return self._ending is not None
 
     @property

@@ -60,11 +60,7 @@ def agent_factory(agent: Agent | AgentFactory) -> AgentFactory:
             f"{type(agent).__name__} is no ACP agent: it has no methods 'initialize' and 'prompt', "
             "and it is no factory that could be called for one"
         )
-    try:
-        parameters = inspect.signature(agent).parameters.values()
-        takes_connection = any(each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD) for each in parameters)
-    except (TypeError, ValueError):  # a builtin that does not tell
-        takes_connection = True
+    takes_connection = _takes_connection(agent)
 
     def make(connection: Client) -> Agent:
         made = agent(connection) if takes_connection else agent()  # type: ignore[call-arg]
@@ -73,6 +69,19 @@ def agent_factory(agent: Agent | AgentFactory) -> AgentFactory:
         return made
 
     return make
+
+
+def _takes_connection(factory: Callable[..., object]) -> bool:
+    """Whether a factory or class wants the connection: whether it has a positional parameter of its own."""
+    if inspect.isclass(factory):
+        owner = next(each for each in factory.__mro__ if "__init__" in vars(each))
+        if owner is object or getattr(owner, "_is_protocol", False):  # as a class without `__init__` has it
+            return False
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # a builtin that does not tell
+        return True
+    return any(each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD) for each in parameters)
 
 
 class AgentChannel:

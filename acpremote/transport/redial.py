@@ -62,6 +62,10 @@ class _Refused(Exception):
     """The server has no such link."""
 
 
+VERDICT_TIMEOUT = 1.0
+"""Seconds that the server has for its own end after it has taken ours."""
+
+
 class ClientLink(ResumableChannel):
     """A client's end of one link."""
 
@@ -108,6 +112,14 @@ class ClientLink(ResumableChannel):
     def _patience(self, ending: Ending) -> float:
         """Who was interrupted, or has waited for answers in vain, does not wait to say so."""
         return self.goodbye_timeout if ending.is_orderly else 0
+
+    async def _hear_out(self, ending: Ending) -> None:
+        """Waits for the server's end, which tells whether the agent failed while we said goodbye."""
+        with anyio.move_on_after(VERDICT_TIMEOUT if ending.is_orderly else 0):
+            while self.is_attached and not self.journal.inbox.has_end:
+                await self._changed.wait()
+        if self.journal.inbox.has_end:
+            await self._let_go()
 
     async def run(self, socket: RedialSocket, first: list[Message], until: anyio.CancelScope) -> None:
         """Uses this socket, and others after it, until the link is over or `until` is cancelled.
@@ -281,6 +293,9 @@ class Remote:
             return ending
         if self._socket is not None and self._socket.ending is not None:
             return ending if self._socket.ending.is_orderly else self._socket.ending
+        announced = self._link.journal.inbox.announced if self._link is not None else None
+        if announced is not None and not announced.is_orderly:
+            return announced  # the agent failed while we were saying goodbye
         if self._link is not None and not self._link.was_delivered:
             why = self._link.ending
             return why if why is not None and not why.is_orderly else _UNDELIVERED

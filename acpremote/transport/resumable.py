@@ -159,6 +159,10 @@ class ResumableChannel:
             if self.ending is None:
                 self.journal.outbox.end(ending)
                 await self._leave(ending)
+            elif self.journal.inbox.has_end and not self.journal.outbox.has_ended:
+                # The peer left first; that we failed meanwhile is told all the same.
+                self.journal.outbox.end(ending)
+                await self._let_go()
         finally:
             ours = Ending(EndingKind.DONE) if self.journal.inbox.has_end else ending
             self.ending = self.ending or ending
@@ -339,7 +343,10 @@ class ResumableChannel:
                 await self._let_go()
                 return
             self._flush()
-            if self.journal.outbox.is_delivered or self._is_stalled(patience):
+            if self.journal.outbox.is_delivered:
+                await self._hear_out(ending)
+                return
+            if self._is_stalled(patience):
                 return
             if self.is_attached:
                 await self._wait_change(patience)
@@ -352,6 +359,9 @@ class ResumableChannel:
     def _patience(self, ending: Ending) -> float:
         """Seconds that `aclose` waits for a socket, if there is none; a server's grace ends the wait."""
         return math.inf
+
+    async def _hear_out(self, ending: Ending) -> None:
+        """Our end has arrived: waits for the peer's where it can still tell something. A server need not."""
 
     async def _let_go(self) -> None:
         """The peer has ended: tells it that this was received. The rest of what it said is of no use."""

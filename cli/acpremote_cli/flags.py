@@ -90,7 +90,7 @@ def server_flags(
     ] = _SERVER.shutdown_timeout,
     metrics: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Serve Prometheus metrics here; needs acpremote[metrics]."),
+        typer.Option(metavar="HOST:PORT", help="Serve Prometheus metrics; needs the extra 'metrics'."),
     ] = None,
     record: Annotated[
         Path | None,

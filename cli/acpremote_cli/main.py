@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -33,7 +33,7 @@ def _app(names: list[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
         help="Run a coding agent anywhere and use it from any ACP client.",
     )
-    app.callback()(lambda: None)  # with a single command typer would take its name for an argument
+    app.callback()(_options)  # with a single command typer would take its name for an argument
     for name in names:
         module = importlib.import_module(f".{name}", __package__)
         app.command(name, **_SETTINGS[name])(getattr(module, name))
@@ -54,6 +54,20 @@ def _fill_standard_streams() -> None:
             os.open(os.devnull, mode)  # the lowest free number is this one
     if sys.stderr is None:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 -- as long as we live
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        print(f"acpremote {importlib.metadata.version('acpremote')}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:

@@ -30,3 +30,11 @@ def test_a_command_loads_neither_the_sdk_nor_what_draws(arguments: list[str], sa
     loaded = set(shown.stdout.replace("'", "").strip("[]\n").split(", "))
     assert "acpremote" in loaded
     assert not loaded & HEAVY
+
+
+def test_the_version_is_told() -> None:
+    code = "from acpremote_cli.main import main; main()"
+    shown = subprocess.run(
+        [sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.startswith("acpremote 0.")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-from acp import Client
+from acp import Agent, Client
 
 from acpremote.demo import DemoAgent
 from acpremote.sdk.serve import agent_factory
@@ -39,3 +39,12 @@ def test_a_factory_without_positional_argument_is_called_without_the_connection(
 def test_a_factory_with_one_is_given_the_connection(factory: Callable[..., Any]) -> None:
     agent: Any = agent_factory(factory)(CONNECTION)
     assert agent.client is CONNECTION
+
+
+class Plain(Agent):
+    """An agent as the SDK's documentation writes one: a subclass without `__init__`."""
+
+
+def test_a_subclass_of_the_interface_without_init_is_made_without_the_connection() -> None:
+    factory: Any = Plain
+    assert isinstance(agent_factory(factory)(CONNECTION), Plain)
