@@ -275,7 +275,8 @@ def test_a_hello_that_came_late_or_again_disturbs_nobody() -> None:
 def test_an_end_is_seen_before_what_came_before_it_was_taken() -> None:
     inbox = Inbox(window=1000, max_size=1000)
     inbox.arrived(b"{}")
-    seen: list[object] = [inbox.has_end]
-    inbox.ended(Ending(EndingKind.DONE))
-    seen += [inbox.has_end, inbox.ending, inbox.take(), inbox.ending]
-    assert seen == [False, True, None, [b"{}"], Ending(EndingKind.DONE)]
+    seen: list[object] = [inbox.has_end, inbox.announced]
+    done = Ending(EndingKind.DONE)
+    inbox.ended(done)
+    seen += [inbox.has_end, inbox.announced, inbox.ending, inbox.take(), inbox.ending]
+    assert seen == [False, None, True, done, None, [b"{}"], done]
