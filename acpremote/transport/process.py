@@ -21,7 +21,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 
@@ -71,16 +71,15 @@ async def spawn(
     max_size: int,
     stall_timeout: float,
     guardian: Guardian | None = None,
-    secrets: Collection[str] = (),
 ) -> ProcessChannel:
     """Starts the agent.
 
-    `secrets` names environment variables that the agent must not inherit.
+    It inherits our environment, from which our own secrets were removed when they were read.
 
     Raises:
         AgentStartError: the command could not be started.
     """
-    process, pipes = _start(options, _environment(secrets, options.env))
+    process, pipes = _start(options, {**os.environ, **options.env})
     try:
         if guardian is not None:
             guardian.watch(process.pid)
@@ -350,8 +349,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _environment(secrets: Collection[str], extra: Mapping[str, str]) -> dict[str, str]:
-    """The environment of an agent: ours without our secrets, with what the options add."""
-    return {**{name: value for name, value in os.environ.items() if name not in secrets}, **extra}
