@@ -7,14 +7,19 @@ never log a header or a query, which may hold secrets. Read `server.py` next.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
+import ssl
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from email.utils import formatdate
 from http import HTTPStatus
 from importlib.metadata import version
+from typing import Any
 
+from websockets.asyncio.connection import Connection
 from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
@@ -41,10 +46,16 @@ _ALWAYS = (
 )
 
 
+_SAY_EVERY = 10.0
+"""Seconds between two warnings about sockets that were ended because too many waited."""
+
+
 class DoorSocket(ServerSocket):
     """A server's end of a connection, with what the doorkeeper decided about it.
 
-    `connection_id` names the socket to the client and in the log; it is no credential.
+    `connection_id` names the socket to the client and in the log; it is no credential. TLS is agreed on here
+    and not by the event loop: that tells nobody of a connection before TLS stands, and then a stranger holds
+    as many as there are descriptors.
     """
 
     doorkeeper: Doorkeeper
@@ -55,12 +66,50 @@ class DoorSocket(ServerSocket):
         """Names it, and counts it among the sockets that have not got through."""
         super().connection_made(transport)
         self.connection_id = secrets.token_hex(16)
+        if self.doorkeeper.tls is not None:
+            self.transport.pause_reading()  # what comes now is not HTTP yet
         self.doorkeeper.knocked(self)
+
+    async def handshake(self, *arguments: Any, **options: Any) -> None:
+        """Performs the opening handshakes, all within `open_timeout`."""
+        if self.doorkeeper.tls is not None:
+            try:
+                await self._agree_on_tls(self.doorkeeper.tls)
+            except BaseException:
+                self.doorkeeper.left(self)  # the event loop does not tell of a loss before TLS stands
+                raise
+        await super().handshake(*arguments, **options)
+
+    async def _agree_on_tls(self, context: ssl.SSLContext) -> None:
+        early = _Early()
+        transport = await self.loop.start_tls(
+            self.transport, early, context, server_side=True, ssl_shutdown_timeout=self.close_timeout
+        )
+        if transport is None or early.is_lost:
+            raise ConnectionResetError("the client left as soon as TLS stood")
+        Connection.connection_made(self, transport)  # not our own, which would begin another handshake
+        transport.set_protocol(self)
+        for data in early.data:
+            self.data_received(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stops counting it."""
         super().connection_lost(exc)
         self.doorkeeper.left(self)
+
+
+class _Early(asyncio.Protocol):
+    """Keeps what asyncio hands over before `start_tls` returns: a request that came with the handshake."""
+
+    def __init__(self) -> None:
+        self.data: list[bytes] = []
+        self.is_lost = False
+
+    def data_received(self, data: bytes) -> None:
+        self.data.append(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
 
 
 class Doorkeeper:
@@ -72,8 +121,10 @@ class Doorkeeper:
         circumstances: tells what holds at this moment; whether the peer is a stranger is found here.
         check_peer: whether the connecting process must belong to our user or root.
         page: the console's answer for a path, or None where it has none.
-        max_handshakes: how many sockets may be in their opening handshake at once. One more ends the oldest:
-            a handshake takes milliseconds, so the oldest is the least likely to be an honest one.
+        max_handshakes: how many sockets may be in their opening handshake (TLS and HTTP) at once. One more
+            ends the oldest: a handshake takes milliseconds, so the oldest is the least likely to be an
+            honest one.
+        tls: with it, every socket speaks TLS.
     """
 
     def __init__(
@@ -85,8 +136,10 @@ class Doorkeeper:
         check_peer: bool = False,
         page: Callable[[str], Page | None] = lambda path: None,
         max_handshakes: int = 256,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.rules = rules
+        self.tls = tls
         self._options = options
         self._circumstances = circumstances
         self._check_peer = check_peer
@@ -94,6 +147,8 @@ class Doorkeeper:
         self._max_handshakes = max_handshakes
         self._waiting: dict[DoorSocket, None] = {}  # in order of arrival
         self._arriving: set[DoorSocket] = set()
+        self._ended = 0
+        self._say_at = 0.0
         self.refused: Callable[[int], None] = lambda status: None
         """Is told the status of every refusal."""
         self.remote_cwd: str | None = None
@@ -154,13 +209,31 @@ class Doorkeeper:
         self._waiting[socket] = None
         if len(self._waiting) > self._max_handshakes:
             oldest = next(iter(self._waiting))
-            logger.warning(
-                "more than %d unfinished handshakes; ended the oldest, from %s",
-                self._max_handshakes,
-                _name(oldest),
-            )
-            self.left(oldest)
-            oldest.transport.abort()
+            self._say_ended(oldest)
+            self._end(oldest)
+
+    def close(self) -> None:
+        """Ends every socket that has not finished its handshake."""
+        for socket in list(self._waiting):
+            self._end(socket)
+
+    def _end(self, socket: DoorSocket) -> None:
+        self.left(socket)
+        socket.transport.abort()
+
+    def _say_ended(self, socket: DoorSocket) -> None:
+        """Warns now and then: a stranger who makes thousands a second is not to fill the log as well."""
+        self._ended += 1
+        now = time.monotonic()
+        if now < self._say_at:
+            return
+        logger.warning(
+            "more than %d unfinished handshakes; ended the oldest (%d in all), from %s",
+            self._max_handshakes,
+            self._ended,
+            _name(socket),
+        )
+        self._say_at = now + _SAY_EVERY
 
     def admitted(self, socket: ServerConnection) -> None:
         """Notes that a granted socket has its link now. Idempotent."""

@@ -100,6 +100,7 @@ class Server:
             check_peer=wants_peer_check(options) and can_tell_users(),
             page=lambda path: console.respond(path, mount_path=options.mount_path),
             max_handshakes=options.max_handshakes,
+            tls=self._tls,
         )
         if self._metrics is not None:
             self._metrics.watch(links=lambda: len(self._links), detached=lambda: self._registry.detached)
@@ -234,7 +235,6 @@ class Server:
         options, transport = self._options, self._transport
         settings = {
             "create_connection": self.doorkeeper.socket_class,
-            "ssl": self._tls,
             "process_request": self.doorkeeper.process_request,
             "process_response": self.doorkeeper.process_response,
             "select_subprotocol": self.doorkeeper.select_subprotocol,
@@ -257,6 +257,7 @@ class Server:
             yield
         finally:
             server.close(close_connections=False)
+            self.doorkeeper.close()
             for connection in server.connections:
                 connection.transport.abort()
             with anyio.move_on_after(_ABORT_RESERVE, shield=True):
