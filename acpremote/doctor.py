@@ -22,7 +22,15 @@ import anyio
 
 from .core.credentials import ACP_SUBPROTOCOL, LINK_SUBPROTOCOL
 from .ending import Ending, EndingKind
-from .errors import ChannelClosed, ConfigError, ConnectError, ConnectRefused, RemoteProtocolError
+from .errors import (
+    AcpRemoteError,
+    AgentStartError,
+    ChannelClosed,
+    ConfigError,
+    ConnectError,
+    ConnectRefused,
+    RemoteProtocolError,
+)
 from .metadata import ServerMetadata, parse_metadata
 from .options import ClientOptions, TransportOptions
 from .tls import fingerprint
@@ -64,7 +72,7 @@ class _Case:
     options: TransportOptions
     dialer: Dialer
     findings: list[Finding]
-    failure: ConnectError | None = None
+    failure: AcpRemoteError | None = None
     metadata: ServerMetadata | None = None
 
     def note(self, subject: str, found: str, advice: str = "", verdict: Verdict | None = None) -> None:
@@ -77,6 +85,11 @@ class _Case:
         """Adds a finding that has to be mended."""
         self.note(subject, found, advice, Verdict.PROBLEM)
 
+    def agent_failed(self, found: str, advice: str) -> None:
+        """Adds the finding that the agent does not work."""
+        self.failure = AgentStartError(found)
+        self.problem("agent", found, advice)
+
 
 async def examine(
     url: str,
@@ -84,7 +97,7 @@ async def examine(
     options: TransportOptions | None = None,
     *,
     ask_agent: bool = False,
-) -> tuple[list[Finding], ConnectError | None]:
+) -> tuple[list[Finding], AcpRemoteError | None]:
     """Examines the endpoint at `url`.
 
     Args:
@@ -94,7 +107,7 @@ async def examine(
         ask_agent: whether to start the agent and ask it to initialize.
 
     Returns:
-        The findings in order, and why no connection could be had, if so.
+        The findings in order, and why no connection could be had, or that the agent failed, if so.
 
     Raises:
         ConfigError: the address is not one, or the options are not allowed.
@@ -206,25 +219,34 @@ async def _examine_round_trip(case: _Case, socket: ClientSocket) -> None:
 
 async def _examine_agent(case: _Case) -> None:
     """Speaks as a plain client does, so that any server and any agent can answer."""
+    try:
+        answer = await _ask_agent(case)
+    except ConnectError as error:
+        case.failure = error
+        case.problem("agent", str(error), _advice_for(error))
+        return
+    except (ChannelClosed, TimeoutError, ValueError) as error:
+        found = str(error) or f"no answer within {case.options.connect_timeout:.0f} s"
+        case.agent_failed(found, "run its command by hand where the server runs, and see what it says")
+        return
+    result = answer.get("result")
+    if not isinstance(result, dict):
+        said = json.dumps(answer.get("error"))[:200]
+        case.agent_failed(f"initialize failed: {said}", "see the agent's log")
+        return
+    info = result.get("agentInfo")
+    info = info if isinstance(info, dict) else {}
+    name = " ".join(str(info[key]) for key in ("title", "name", "version") if info.get(key)) or "unnamed"
+    case.note("agent", f"{name}, ACP version {result.get('protocolVersion')}")
+
+
+async def _ask_agent(case: _Case) -> dict[str, Any]:
     socket = await case.dialer.dial()
     try:
         with anyio.fail_after(case.options.connect_timeout):
-            answer = await _initialize(WebSocketChannel(socket))
-    except (ChannelClosed, TimeoutError) as error:
-        reason = str(error) or f"no answer within {case.options.connect_timeout:.0f} s"
-        case.problem("agent", reason, "run its command by hand where the server runs, and see what it says")
-        return
+            return await _initialize(WebSocketChannel(socket))
     finally:
         await socket.shut(Ending(EndingKind.DONE))
-    result = answer.get("result")
-    if not isinstance(result, dict):
-        case.problem(
-            "agent", f"initialize failed: {json.dumps(answer.get('error'))[:200]}", "see the agent's log"
-        )
-        return
-    info = result.get("agentInfo") or {}
-    name = " ".join(str(info[key]) for key in ("title", "name", "version") if info.get(key)) or "unnamed"
-    case.note("agent", f"{name}, ACP version {result.get('protocolVersion')}")
 
 
 async def _initialize(channel: WebSocketChannel) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
     AcpRemoteError
     ├── ConfigError            an option, argument or set-up is wrong; the user mends it
+    │   └── OptionError        one field of an options object is wrong
     ├── LocalProtocolError     our caller misused an object (sent on a closed channel, …)
     ├── RemoteProtocolError    the peer broke the rules of ACP, JSON-RPC, WebSocket or the link
     ├── ChannelClosed          a channel is closed; carries the `Ending`
@@ -27,6 +28,7 @@ __all__ = [
     "ConnectRefused",
     "ListenError",
     "LocalProtocolError",
+    "OptionError",
     "RemoteProtocolError",
 ]
 
@@ -41,6 +43,19 @@ class ConfigError(AcpRemoteError, ValueError):
     """Says that an option, argument or set-up is wrong and what is allowed."""
 
     exit_status = ExitStatus.USAGE
+
+
+class OptionError(ConfigError):
+    """Says that one field of an options object is not allowed.
+
+    `option` names it as Python does (`ServerOptions.port`), `problem` is the rest of the sentence: whoever
+    took the value from elsewhere, as a command line does, can name it as it is called there.
+    """
+
+    def __init__(self, option: str, problem: str) -> None:
+        super().__init__(f"{option} {problem}")
+        self.option = option
+        self.problem = problem
 
 
 class LocalProtocolError(AcpRemoteError):

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NoReturn, get_args
 
-from .errors import ConfigError
+from .errors import ConfigError, OptionError
 
 __all__ = [
     "ClientOptions",
     "CommandOptions",
+    "Compression",
     "HostOwnership",
     "ServerOptions",
     "StderrMode",
@@ -27,6 +28,7 @@ __all__ = [
 
 HostOwnership = Literal["client_passthrough", "remote"]
 StderrMode = Literal["inherit", "discard"]
+Compression = Literal["deflate"]
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -34,7 +36,11 @@ GIB = 1024 * MIB
 
 
 def _reject(options: object, name: str, value: object, allowed: str) -> NoReturn:
-    raise ConfigError(f"{type(options).__name__}.{name} is {value!r}; allowed: {allowed}")
+    raise _wrong(options, name, f"is {value!r}; allowed: {allowed}")
+
+
+def _wrong(options: object, name: str, problem: str) -> OptionError:
+    return OptionError(f"{type(options).__name__}.{name}", problem)
 
 
 def _check_integer(options: object, name: str, low: int, high: int) -> None:
@@ -79,13 +85,15 @@ def _check_token(options: object) -> None:
     token: object = getattr(options, "bearer_token", None)
     if token is None:
         return
-    where = f"{type(options).__name__}.bearer_token"
+    problem = ""
     if not isinstance(token, str):
-        raise ConfigError(f"{where} is a {type(token).__name__}; allowed: a string or None")
-    if not token:
-        raise ConfigError(f"{where} is empty; leave it out to use no token")
-    if not all("!" <= character <= "~" for character in token):
-        raise ConfigError(f"{where} holds spaces, control characters or non-ASCII; none can be in a token")
+        problem = f"is a {type(token).__name__}; allowed: a string or None"
+    elif not token:
+        problem = "is empty; leave it out to use no token"
+    elif not all("!" <= character <= "~" for character in token):
+        problem = "holds spaces, control characters or non-ASCII; none can be in a token"
+    if problem:
+        raise _wrong(options, "bearer_token", problem)
 
 
 def _check_flag(options: object, name: str) -> None:
@@ -140,7 +148,7 @@ class TransportOptions:
     """Time for open replies after the client's input ended."""
     reconnect: bool = True
     """Whether a connection that fails is tried again."""
-    compression: Literal["deflate"] | None = None
+    compression: Compression | None = None
     """Per-message compression; None is faster on all but slow networks."""
     host_ownership: HostOwnership = "client_passthrough"
     """Whose files and terminals the agent works on; `"remote"` means its own machine's."""
@@ -154,7 +162,7 @@ class TransportOptions:
             _check_seconds(self, name, 0.01)
         for name in ("ping_interval", "ping_timeout", "grace", "connect_timeout", "drain_timeout"):
             _check_seconds(self, name, 0)
-        _check_choice(self, "compression", (None, "deflate"))
+        _check_choice(self, "compression", (None, *get_args(Compression)))
         _check_choice(self, "host_ownership", get_args(HostOwnership))
         _check_flag(self, "reconnect")
         _check_flag(self, "use_unstable_protocol")
@@ -262,7 +270,7 @@ class ClientOptions:
         _check_flag(self, "insecure")
         _check_text(self, "tls_pin", optional=True)
         if not _are_pairs(self.headers):
-            raise ConfigError("ClientOptions.headers has something else than pairs of a name and a value")
+            raise _wrong(self, "headers", "has something else than pairs of a name and a value")
         for name, value in self.headers:
             _check_header(name, value)
             if name.lower() == "authorization" and self.bearer_token is not None:
@@ -308,7 +316,7 @@ class CommandOptions:
             _reject(self, "cwd", cwd, "a path or None")
         env: object = self.env
         if not isinstance(env, Mapping) or not _all_text([*env.keys(), *env.values()]):
-            raise ConfigError("CommandOptions.env has something else than strings for strings")
+            raise _wrong(self, "env", "has something else than strings for strings")
         for name, value in env.items():
             if not name or "=" in name or "\0" in name + value:
                 _reject(self, "env", name, "names without '=' and NUL")

@@ -15,7 +15,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from acpremote.doctor import Finding, Verdict, examine
 from acpremote.ending import ExitStatus
-from acpremote.errors import ConfigError, ConnectError
+from acpremote.errors import AcpRemoteError, ConfigError
 from acpremote.options import ClientOptions, ServerOptions, TransportOptions
 
 from .authorities import PrivateAuthority
@@ -37,7 +37,7 @@ DEAD = [*FAST_PYTHON, "import sys; sys.stdin.readline(); sys.exit(3)"]
 
 def look(
     url: str, *, ask_agent: bool = False, **client: Any
-) -> tuple[dict[str, Finding], ConnectError | None]:
+) -> tuple[dict[str, Finding], AcpRemoteError | None]:
     options = TransportOptions(open_timeout=10, close_timeout=2)
     findings, failure = anyio.run(
         partial(examine, url, ClientOptions(**client), options, ask_agent=ask_agent)
@@ -70,8 +70,33 @@ def test_a_look_starts_no_agent() -> None:
 def test_an_agent_that_dies_is_named() -> None:
     with exposed(DEAD) as server:
         seen, failure = look(server.url, ask_agent=True)
-        assert failure is None
+        assert failure is not None
+        assert failure.exit_status is ExitStatus.AGENT_FAILED
         assert seen["agent"].verdict is Verdict.PROBLEM
+        assert list(seen)[-1] == "agent"  # everything else was looked at
+
+
+ANSWERS = {
+    '{"id": 0, "error": {"code": -32603, "message": "no key"}}': "initialize failed: ",
+    '{"id": 0, "result": []}': "initialize failed: ",
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_agent_that_does_not_initialize_has_failed(answer: str) -> None:
+    with exposed([*FAST_PYTHON, f"input(); print('{answer}'); input()"]) as server:
+        seen, failure = look(server.url, ask_agent=True)
+        assert failure is not None
+        assert failure.exit_status is ExitStatus.AGENT_FAILED
+        assert seen["agent"].found.startswith(ANSWERS[answer])
+
+
+@pytest.mark.parametrize("info", ["null", '"a name"', "{}"])
+def test_an_agent_without_a_name_is_well(info: str) -> None:
+    answer = f'{{"id": 0, "result": {{"protocolVersion": 1, "agentInfo": {info}}}}}'
+    with exposed([*FAST_PYTHON, f"input(); print('{answer}'); input()"]) as server:
+        seen, failure = look(server.url, ask_agent=True)
+        assert (failure, seen["agent"].found) == (None, "unnamed, ACP version 1")
 
 
 @pytest.mark.parametrize("client", [{}, {"bearer_token": "old"}])
@@ -163,6 +188,12 @@ class TestCommand:
             lines = [line.split()[:2] for line in out.decode().splitlines()]
             assert ["ok", "connection"] in lines
             assert ["ok", "agent"] in lines
+
+    def test_it_exits_5_when_the_agent_fails(self) -> None:
+        with exposed(DEAD) as server, command("doctor", server.url, "--agent") as process:
+            out, err = process.communicate(timeout=40)
+            assert (process.returncode, err) == (5, b"")
+            assert b"exited with status 3" in out
 
     @pytest.mark.parametrize(("flags", "status"), [([], 4), (["--token-env", "NOT_SET"], 2)])
     def test_it_exits_with_the_table_of_statuses(self, flags: list[str], status: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .connect import connect_acp, connect_remote_agent
 from .remote import RemoteAgent, RemoteClientConnection
-from .serve import AgentFactory, agent_factory, run_stdio_agent, serve_acp
+from .serve import AgentFactory, agent_factory, prove_factory, run_stdio_agent, serve_acp
 
 __all__ = [
     "AgentFactory",
@@ -17,6 +17,7 @@ __all__ = [
     "agent_factory",
     "connect_acp",
     "connect_remote_agent",
+    "prove_factory",
     "run_stdio_agent",
     "serve_acp",
 ]

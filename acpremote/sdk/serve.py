@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
+import traceback
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -27,7 +28,7 @@ from ..transport.stdio import open_stdio
 from .agent_thread import AgentThread, ThreadedChannel
 from .transport import ChannelTransport
 
-__all__ = ["AgentFactory", "agent_factory", "run_stdio_agent", "serve_acp"]
+__all__ = ["AgentFactory", "agent_factory", "prove_factory", "run_stdio_agent", "serve_acp"]
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ def agent_factory(agent: Agent | AgentFactory) -> AgentFactory:
     A factory that takes no positional argument is called without the connection.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: it is neither, as far as can be told without calling it.
     """
     if _is_agent(agent):
         return lambda connection: agent  # type: ignore[return-value]  # just checked
@@ -61,14 +62,34 @@ def agent_factory(agent: Agent | AgentFactory) -> AgentFactory:
             "and it is no factory that could be called for one"
         )
     takes_connection = _takes_connection(agent)
+    _check_factory(agent, takes_connection)
 
     def make(connection: Client) -> Agent:
         made = agent(connection) if takes_connection else agent()  # type: ignore[call-arg]
         if not _is_agent(made):
-            raise TypeError(f"the factory returned a {type(made).__name__}, which is no ACP agent")
+            raise TypeError(f"what was called returned a {type(made).__name__}, which is no ACP agent")
         return made
 
     return make
+
+
+def _check_factory(factory: Callable[..., object], takes_connection: bool) -> None:
+    """Refuses a class without an agent's methods, and what needs other arguments than a factory is given."""
+    name = getattr(factory, "__qualname__", type(factory).__name__)
+    if inspect.isclass(factory) and not _makes_agents(factory):
+        raise ConfigError(f"the class {name} has no methods 'initialize' and 'prompt': it is no ACP agent")
+    try:
+        inspect.signature(factory).bind(*([None] if takes_connection else []))
+    except TypeError as error:
+        given = "a connection" if takes_connection else "nothing"
+        raise ConfigError(f"{name} is no factory of agents: it is given {given}, and {error}") from None
+    except ValueError:  # a builtin that does not tell
+        return
+
+
+def _makes_agents(kind: type) -> bool:
+    methods = (getattr(kind, name, None) for name in ("initialize", "prompt"))
+    return all(callable(method) for method in methods) or hasattr(kind, "__getattr__")
 
 
 def _takes_connection(factory: Callable[..., object]) -> bool:
@@ -102,8 +123,7 @@ class AgentChannel:
                 factory, ChannelTransport(near, _CLOSED), use_unstable_protocol=True
             )
         except Exception as error:  # the factory's own code
-            logger.exception("the agent could not be made")
-            raise AgentStartError(f"the agent could not be made: {error}") from error
+            raise AgentStartError(f"the agent could not be made: {_described(error)}") from error
 
     async def aclose(self, ending: Ending) -> None:
         """See `Channel.aclose`. Methods of the agent that still run are cancelled."""
@@ -116,6 +136,26 @@ class AgentChannel:
     def abort(self) -> None:
         """See `Channel.abort`."""
         self._far.abort()
+
+
+def _described(error: Exception) -> str:
+    """What went wrong in a factory, and where; clients are told too, so without the path of the file."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({os.path.basename(place.filename)} line {place.lineno})"
+
+
+async def prove_factory(agent: Agent | AgentFactory) -> None:
+    """Calls a factory as a link would and closes the agent: what makes none fails now, not at the first link.
+
+    An agent and a class are only looked at.
+
+    Raises:
+        ConfigError: `agent` is no agent, and no factory of one.
+        AgentStartError: the factory failed.
+    """
+    factory = agent_factory(agent)
+    if not (_is_agent(agent) or inspect.isclass(agent)):
+        await AgentChannel(factory).aclose(_CLOSED)
 
 
 async def serve_acp(
@@ -202,7 +242,11 @@ def _absolute(path: str | os.PathLike[str] | None) -> str:
 
 def _source(factory: AgentFactory, thread: AgentThread | None) -> AgentSource:
     async def connect() -> AgentChannel:
-        return AgentChannel(factory)
+        try:
+            return AgentChannel(factory)
+        except AgentStartError:
+            logger.exception("the agent could not be made")
+            raise
 
     async def open_agent(link_id: str) -> Channel:
         if thread is None:

@@ -14,12 +14,13 @@ import typer
 
 from acpremote.client import run_mirror
 from acpremote.ending import Ending, ExitStatus
+from acpremote.errors import AgentStartError
 from acpremote.options import ClientOptions, TransportOptions
 
 from .flags import client_flags, with_flags
-from .run import fail, logging_to_stderr, run
+from .run import LogLevel, fail, fail_by, logging_to_stderr, run
 from .serve import Directory, serve
-from .target import load_target
+from .target import load_agent, load_target, no_agent
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,7 +30,6 @@ app = typer.Typer(
 )
 app.command()(serve)
 
-LogLevel = Annotated[str, typer.Option(help="debug, info, warning or error.")]
 OptionalTarget = Annotated[
     str | None, typer.Argument(metavar="TARGET", help="MODULE:ATTRIBUTE of an agent to run here.")
 ]
@@ -74,12 +74,15 @@ def _run_here(target: str, path: Path | None) -> None:
         try:
             agent = load_target(target, path)
         except ValueError as error:
-            raise fail(str(error), ExitStatus.USAGE) from None
+            raise fail_by(error) from None
 
         async def serve_stdio() -> ExitStatus:
             from acpremote.sdk import run_stdio_agent
 
-            return _status(await run_stdio_agent(agent))
+            try:
+                return _status(await run_stdio_agent(agent))
+            except AgentStartError as error:
+                raise no_agent(target, error) from error
 
         run(serve_stdio)
 
@@ -104,9 +107,9 @@ def launch(
         raise fail("give either TARGET or -c COMMAND", ExitStatus.USAGE)
     if target is not None:
         try:
-            load_target(target, path)  # a mistake is better told here than inside the client's window
+            load_agent(target, path)  # a mistake is better told here than inside the client's window
         except ValueError as error:
-            raise fail(str(error), ExitStatus.USAGE) from None
+            raise fail_by(error) from None
         place = [] if path is None else ["-p", str(path.resolve())]
         command = shlex.join([sys.executable, "-m", "acpremote_cli.acpkit", "run", target, *place])
     _become_toad(["acp", str(command), "."])

@@ -21,7 +21,8 @@ from acpremote.errors import AcpRemoteError, ChannelClosed, ConfigError
 from acpremote.options import ClientOptions, CommandOptions, TransportOptions
 
 from .flags import client_flags, with_flags
-from .run import fail, run
+from .foreign import is_address
+from .run import fail, fail_by, run
 
 if TYPE_CHECKING:
     from acpremote.chat.connect import Connection
@@ -68,7 +69,7 @@ def chat(
         )
         opening = _opening(words, cwd, client_options, options)
     except ValueError as error:
-        raise fail(str(error), ExitStatus.USAGE) from None
+        raise fail_by(error) from None
     run(lambda: _Chat(opening, cwd or os.getcwd()).run())
 
 
@@ -80,7 +81,9 @@ def _opening(words: list[str], cwd: str | None, client: ClientOptions, options: 
     from acpremote.client import Endpoint
     from acpremote.transport.process import check_command
 
-    if len(words) == 1 and ("://" in words[0] or words[0].startswith("unix:")):
+    if is_address(words[0]):
+        if words[1:]:
+            raise ConfigError(f"after an address no command is taken: {words[1]!r}")
         endpoint = Endpoint.of(words[0], options, client)
         return lambda: open_endpoint(endpoint)
     directory = Path(cwd) if cwd is not None else None
@@ -88,7 +91,7 @@ def _opening(words: list[str], cwd: str | None, client: ClientOptions, options: 
     try:
         check_command(command)
     except ConfigError as error:
-        raise ConfigError(f"{error} (an address looks like ws://HOST:PORT/acp)") from error
+        raise ConfigError(f"{error} (an address looks like ws://HOST:PORT/acp/ws)") from error
     return lambda: open_command(command, options)
 
 

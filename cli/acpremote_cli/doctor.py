@@ -11,7 +11,7 @@ from acpremote.ending import ExitStatus
 from acpremote.options import ClientOptions
 
 from .flags import client_flags, with_flags
-from .run import logging_to_stderr, run
+from .run import LogLevel, logging_to_stderr, run
 
 __all__ = ["doctor"]
 
@@ -24,12 +24,13 @@ def doctor(
     agent: Annotated[
         bool, typer.Option("--agent", help="Also start the agent and ask it to initialize.")
     ] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+    log_level: LogLevel = "warning",
 ) -> None:
     """Say what the endpoint at ADDR speaks and, for each problem, what to do.
 
     Looks at the connection, TLS, subprotocols, round-trip time, metadata, health and whether a token is
-    asked for. Exits 3 when no connection can be had, 4 when it is refused, and 0 otherwise.
+    asked for. Exits 3 when no connection can be had, 4 when it is refused, 5 when --agent finds that the
+    agent fails, and 0 otherwise.
     """
     from acpremote.doctor import Finding, examine
 

@@ -9,25 +9,30 @@ import typer
 
 from acpremote.command import serve_stdio_command
 from acpremote.ending import ExitStatus
-from acpremote.options import CommandOptions, ServerOptions, TransportOptions
+from acpremote.options import CommandOptions, ServerOptions, StderrMode, TransportOptions
 
 from .flags import server_flags, transport_flags, with_flags
-from .run import fail, logging_to_stderr, run, serve_until_signal
+from .run import LogFormat, LogLevel, fail_by, logging_to_stderr, run, serve_until_signal
 
 
 @with_flags("transport", transport_flags, from_environment=True)
 @with_flags("server_options", server_flags, from_environment=True)
 def expose(
-    command: Annotated[list[str], typer.Argument(help="The agent's command and its arguments, after --.")],
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="-- COMMAND…", help="The agent's command and its own options, after --."),
+    ],
     *,
     server_options: ServerOptions,
     transport: TransportOptions,
     cwd: Annotated[Path | None, typer.Option(help="Working directory of the agent.")] = None,
     env: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the agent; repeatable.")] = None,
-    stderr_mode: Annotated[str, typer.Option(help="inherit or discard the agent's stderr.")] = "inherit",
+    stderr_mode: Annotated[
+        StderrMode, typer.Option(help="What becomes of the agent's standard error: our log, or nothing.")
+    ] = "inherit",
     terminate_timeout: Annotated[float, typer.Option(help="Seconds the agent has to leave.")] = 2,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, typer.Option(help="text, or json: one object a line.")] = "text",
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
 ) -> None:
     """Relay the agent that COMMAND starts: one process per connection, frames unchanged."""
     with logging_to_stderr(log_level, log_format):
@@ -36,11 +41,11 @@ def expose(
                 command=command,
                 cwd=cwd,
                 env=dict(_pair(text) for text in env or ()),
-                stderr_mode=stderr_mode,  # type: ignore[arg-type]  # validated there
+                stderr_mode=stderr_mode,
                 terminate_timeout=terminate_timeout,
             )
         except ValueError as error:
-            raise fail(str(error), ExitStatus.USAGE) from None
+            raise fail_by(error, from_environment=True) from None
 
         async def serve() -> ExitStatus:
             server = await serve_stdio_command(

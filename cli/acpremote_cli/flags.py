@@ -19,11 +19,11 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from typer.models import OptionInfo
 
-from acpremote.ending import ExitStatus
 from acpremote.errors import ConfigError
-from acpremote.options import ClientOptions, ServerOptions, TransportOptions
+from acpremote.options import ClientOptions, Compression, ServerOptions, TransportOptions
 
-from .run import fail
+from .run import fail_by
+from .wording import VARIABLE
 
 __all__ = ["Window", "client_flags", "read_token", "server_flags", "transport_flags", "with_flags"]
 
@@ -150,7 +150,7 @@ def transport_flags(
     ] = _TRANSPORT.grace,
     window: Window = _TRANSPORT.window,
     compression: Annotated[
-        str | None, typer.Option(help="deflate for slow networks; none by default.")
+        Compression | None, typer.Option(help="deflate for slow networks; none by default.")
     ] = None,
 ) -> TransportOptions:
     """Limits and timeouts of a server's connections."""
@@ -162,7 +162,7 @@ def transport_flags(
         stall_timeout=stall_timeout,
         grace=grace,
         window=window,
-        compression=compression,  # type: ignore[arg-type]  # validated there
+        compression=compression,
     )
 
 
@@ -263,7 +263,7 @@ def with_flags(
             try:
                 options = group(**chosen)
             except ConfigError as error:
-                raise fail(str(error), ExitStatus.USAGE) from None
+                raise fail_by(error, from_environment=from_environment) from None
             command(**given, **{parameter: options})
 
         merged = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *flags.values())]
@@ -284,5 +284,5 @@ def _with_variable(parameter: inspect.Parameter) -> object:
     for index, note in enumerate(notes):
         if isinstance(note, OptionInfo):
             notes[index] = option = copy.copy(note)  # groups share annotations; only servers read variables
-            option.envvar = f"ACPREMOTE_{parameter.name.upper()}"
+            option.envvar = VARIABLE + parameter.name.upper()
     return Annotated[(kind, *notes)]

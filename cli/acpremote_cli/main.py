@@ -12,13 +12,15 @@ from typing import Annotated, Any
 
 import typer
 
+from .foreign import ForeignCommand
+
 __all__ = ["main"]
 
 _SETTINGS: dict[str, dict[str, Any]] = {
-    "expose": {"context_settings": {"allow_interspersed_args": False}},
+    "expose": {"context_settings": {"allow_interspersed_args": False}, "cls": ForeignCommand},
     "serve": {},
     "mirror": {},
-    "chat": {"context_settings": {"allow_interspersed_args": False}},
+    "chat": {"context_settings": {"allow_interspersed_args": False}, "cls": ForeignCommand},
     "demo": {},
     "doctor": {},
     "show": {},

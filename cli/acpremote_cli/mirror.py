@@ -8,10 +8,10 @@ import typer
 
 from acpremote.client import run_mirror
 from acpremote.ending import ExitStatus
-from acpremote.options import ClientOptions, TransportOptions
+from acpremote.options import ClientOptions, HostOwnership, TransportOptions
 
 from .flags import Window, client_flags, with_flags
-from .run import fail, logging_to_stderr, run
+from .run import LogLevel, fail, fail_by, logging_to_stderr, run
 
 _DEFAULTS = TransportOptions()
 
@@ -29,7 +29,7 @@ def mirror(
         ),
     ] = False,
     host_ownership: Annotated[
-        str,
+        HostOwnership,
         typer.Option(
             help="remote: files, terminals and the working directory are those of the agent's machine; "
             "client_passthrough: they are what the client says."
@@ -47,7 +47,7 @@ def mirror(
     drain_timeout: Annotated[
         float, typer.Option(help="Seconds that open replies may take after the end of stdin.")
     ] = _DEFAULTS.drain_timeout,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+    log_level: LogLevel = "warning",
 ) -> None:
     """Show the agent at ADDR as a local one: frames on stdin and stdout, unchanged."""
     with logging_to_stderr(log_level):
@@ -59,10 +59,10 @@ def mirror(
                 grace=grace,
                 window=window,
                 use_unstable_protocol=unstable_protocol,
-                host_ownership=host_ownership,  # type: ignore[arg-type]  # validated there
+                host_ownership=host_ownership,
             )
         except ValueError as error:
-            raise fail(str(error), ExitStatus.USAGE) from None
+            raise fail_by(error) from None
 
         async def join() -> ExitStatus:
             ending = await run_mirror(address, options=options, client_options=client_options)

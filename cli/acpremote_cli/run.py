@@ -12,19 +12,37 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from acpremote.ending import ExitStatus
 from acpremote.errors import AcpRemoteError
 
+from .wording import explain
+
 if TYPE_CHECKING:
     from acpremote.server import Server
 
-__all__ = ["fail", "logging_to_stderr", "run", "serve_until_signal"]
+__all__ = [
+    "LogFormat",
+    "LogLevel",
+    "fail",
+    "fail_by",
+    "logging_to_stderr",
+    "run",
+    "serve_until_signal",
+]
 
 logger = logging.getLogger(__name__)
+
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"],
+    typer.Option(help="From which level on the log is shown.", case_sensitive=False),
+]
+LogFormat = Annotated[
+    Literal["text", "json"], typer.Option(help="text, or json: one object a line.", case_sensitive=False)
+]
 
 LOG_LINES = 10_000
 """Log lines that may wait for a slow standard error; further ones are dropped."""
@@ -67,12 +85,16 @@ def fail(message: str, status: ExitStatus) -> typer.Exit:
     return typer.Exit(status)
 
 
+def fail_by(error: Exception, *, from_environment: bool = False) -> typer.Exit:
+    """Says an error of ours, with flags named as such, and returns the exit to raise."""
+    status = error.exit_status if isinstance(error, AcpRemoteError) else ExitStatus.USAGE
+    return fail(explain(error, from_environment=from_environment), status)
+
+
 @contextmanager
 def logging_to_stderr(level: str, log_format: str = "text") -> Iterator[None]:
     """Sends the log to stderr from a thread of its own, so that nobody who does not read it can block us."""
     global _formatter
-    if log_format not in _FORMATS:
-        raise fail(f"the log's format is {log_format!r}; allowed: {', '.join(_FORMATS)}", ExitStatus.USAGE)
     _formatter = _FORMATS[log_format]
     lines: queue.Queue[logging.LogRecord] = queue.Queue(LOG_LINES)
     handler = logging.StreamHandler(sys.stderr)
@@ -101,7 +123,7 @@ def run(main: Callable[[], Awaitable[ExitStatus]]) -> None:
         with asyncio.Runner(loop_factory=_new_event_loop) as runner:
             status = runner.run(_awaited(main))
     except AcpRemoteError as error:
-        raise fail(str(error), error.exit_status) from None
+        raise fail_by(error) from None
     except KeyboardInterrupt:
         raise typer.Exit(ExitStatus.INTERRUPTED) from None
     except asyncio.CancelledError:

@@ -11,8 +11,8 @@ from acpremote.ending import ExitStatus
 from acpremote.options import ServerOptions, TransportOptions
 
 from .flags import server_flags, transport_flags, with_flags
-from .run import fail, logging_to_stderr, run, serve_until_signal
-from .target import load_target
+from .run import LogFormat, LogLevel, fail_by, logging_to_stderr, run, serve_until_signal
+from .target import load_agent
 
 __all__ = ["Directory", "Target", "serve"]
 
@@ -31,21 +31,22 @@ def serve(
     server_options: ServerOptions,
     transport: TransportOptions,
     path: Directory = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
-    log_format: Annotated[str, typer.Option(help="text, or json: one object a line.")] = "text",
+    log_level: LogLevel = "info",
+    log_format: LogFormat = "text",
 ) -> None:
     """Serve the ACP agent that a Python module defines.
 
     TARGET is an agent, which all connections share, or a factory or class, which makes one for each of
-    them. Pydantic AI and LangGraph agents are adapted.
+    them. A factory is called once more at the start, to see that it works. Pydantic AI and LangGraph agents
+    are adapted.
 
     The code runs in a thread of its own: while it blocks, other agents wait, but connections live.
     """
     with logging_to_stderr(log_level, log_format):
         try:
-            agent = load_target(target, path)
+            agent = load_agent(target, path)
         except ValueError as error:
-            raise fail(str(error), ExitStatus.USAGE) from None
+            raise fail_by(error) from None
 
         async def listen() -> ExitStatus:
             from acpremote.sdk import serve_acp

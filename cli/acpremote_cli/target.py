@@ -7,6 +7,7 @@ anything else.
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import importlib
 import logging
@@ -15,11 +16,34 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from acpremote.errors import ConfigError
+from acpremote.errors import AgentStartError, ConfigError
 
-__all__ = ["load_target"]
+__all__ = ["load_agent", "load_target", "no_agent"]
 
 logger = logging.getLogger(__name__)
+
+
+def load_agent(target: str, directory: Path | None = None) -> Any:
+    """Does as `load_target`, and calls a factory once to see that it makes an agent.
+
+    Raises:
+        ConfigError: also, what TARGET names is no agent and makes none.
+    """
+    value = load_target(target, directory)
+    from acpremote.sdk import prove_factory
+
+    try:
+        asyncio.run(prove_factory(value))
+    except AgentStartError as error:
+        raise no_agent(target, error) from error
+    return value
+
+
+def no_agent(target: str, error: AgentStartError) -> ConfigError:
+    """The error for a TARGET that did not make an agent."""
+    return ConfigError(
+        f"{target}: {error}; TARGET is an ACP agent, a class of agents, or a function that returns one"
+    )
 
 
 def load_target(target: str, directory: Path | None = None) -> Any:

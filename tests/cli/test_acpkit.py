@@ -186,6 +186,9 @@ async def test_serve_makes_an_agent_for_every_connection() -> None:
                 await agent.ext_notification("noted", {})
 
 
+NO_FACTORY = "json:loads: the agent could not be made: TypeError: the JSON object must be"
+
+
 @pytest.mark.parametrize(
     ("command", "target", "message"),
     [
@@ -193,6 +196,11 @@ async def test_serve_makes_an_agent_for_every_connection() -> None:
         ([*ACPREMOTE, "serve"], "tests.sdk.scripted_agent:FORM", "dict is no ACP agent"),
         ([*ACPKIT, "run"], "tests.sdk.scripted_agent:Agnt", "has no 'Agnt'; did you mean Agent"),
         ([*ACPKIT, "run"], "tests.sdk.scripted_agent:FORM", "dict is no ACP agent"),
+        ([*ACPREMOTE, "serve"], "os:getcwd", "what was called returned a str, which is no ACP agent"),
+        ([*ACPREMOTE, "serve"], "json:loads", NO_FACTORY),
+        ([*ACPKIT, "serve"], "json:loads", NO_FACTORY),
+        ([*ACPKIT, "run"], "json:loads", NO_FACTORY),
+        ([*ACPKIT, "launch"], "json:loads", NO_FACTORY),
     ],
 )
 def test_what_cannot_be_served_is_one_line_and_status_2(
