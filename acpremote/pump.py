@@ -101,6 +101,7 @@ class Link:
                 # Answers what is open where neither side ended the link; otherwise it does nothing.
                 await self._perform(self.relay.stopped(self._ending))
                 await self._close()
+            self._say_left_out()
             for observer in self._observers:
                 observer.ended(self._ending)
             self.closed.set()
@@ -154,8 +155,15 @@ class Link:
         await self._perform(self.relay.stopped(Ending(EndingKind.CLIENT_LEFT, waited)))
 
     def _note(self, text: str) -> None:
+        if self._notes.is_over:
+            self._say_left_out()
         if self._notes.allows():
             self.log.warning("%s", text)
+
+    def _say_left_out(self) -> None:
+        left_out = self._notes.restart()
+        if left_out:
+            self.log.warning("left out %d more notes of this kind", left_out)
 
     async def _close(self) -> None:
         ending = self._ending
@@ -168,15 +176,22 @@ class _NoteLimit:
     """Lets ten notes a minute through, so that a chatty agent cannot fill the log."""
 
     def __init__(self) -> None:
-        self._count = 0
-        self._since = float("-inf")
+        self._count, self._since = 0, time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the minute is."""
+        return time.monotonic() - self._since > 60
 
     def allows(self) -> bool:
-        now = time.monotonic()
-        if now - self._since > 60:
-            self._count, self._since = 0, now
         self._count += 1
         return self._count <= NOTES_PER_MINUTE
+
+    def restart(self) -> int:
+        """Begins another minute; gives how many notes the last one left out."""
+        left_out = max(0, self._count - NOTES_PER_MINUTE)
+        self._count, self._since = 0, time.monotonic()
+        return left_out
 
 
 class _LinkLog(logging.LoggerAdapter[logging.Logger]):

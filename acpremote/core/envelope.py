@@ -135,7 +135,10 @@ def peek(frame: bytes) -> Envelope:
 
 def _peek_again(frame: bytes, error: msgspec.DecodeError) -> Envelope:
     """Finds out what the fast decoder refused, without the scanner if possible."""
-    plain = scan.without_surrogates(frame) if scan.has_surrogates(frame) else frame
+    is_odd = scan.has_surrogates(frame)
+    if not is_odd and not isinstance(error, msgspec.ValidationError):
+        raise InvalidFrame(f"the message is not JSON: {error}", PARSE_ERROR)
+    plain = scan.without_surrogates(frame) if is_odd else frame
     try:
         _skip(plain)
     except RecursionError:

@@ -14,7 +14,7 @@ import msgspec
 from . import scan
 from .envelope import Envelope, InvalidFrame, peek
 
-__all__ = ["is_utf8", "preview", "salvage"]
+__all__ = ["describe", "is_utf8", "preview", "salvage", "sift"]
 
 _ESCAPES = re.compile(
     rb"(?:\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
@@ -22,6 +22,9 @@ _ESCAPES = re.compile(
     rb"|\x1b[ -/]*[0-~]"
     rb"|[\x00-\x09\x0b-\x1f\x7f ])+"
 )
+_OPENERS = frozenset(bytes([byte]) for byte in (*range(0x21), 0x7F, *b"{["))
+"""What a line with a message in it can begin with: the message, an array, an escape sequence, blanks."""
+
 PREVIEW_BYTES = 32
 
 
@@ -36,9 +39,22 @@ def is_utf8(frame: bytes) -> bool:
     return True
 
 
+def sift(lines: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """Parts lines that may hold a message from those that cannot.
+
+    An agent that prints `y` for ever gives 30,000 lines a read; one look at each is what others can wait for.
+    """
+    maybe = [line for line in lines if line[:1] in _OPENERS]
+    if len(maybe) == len(lines):
+        return maybe, []
+    return maybe, [line for line in lines if line[:1] not in _OPENERS]
+
+
 def salvage(line: bytes) -> list[tuple[bytes, Envelope]]:
     """Finds the messages in a line that is not one: behind escape sequences, or as members of an array."""
     escapes = _ESCAPES.match(line)
+    if escapes is None and not line.startswith(b"["):
+        return []  # the caller has looked at it as it is; agents may write a lot of this
     if escapes is not None:
         line = line[escapes.end() :]
     try:
@@ -62,6 +78,13 @@ def _members(line: bytes) -> Sequence[bytes | msgspec.Raw]:
 
 
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def describe(lines: Sequence[bytes]) -> str:
+    """Says what was dropped; `lines` must not be empty."""
+    if len(lines) == 1:
+        return f"the agent wrote a line that is no message, dropped ({preview(lines[0])})"
+    return f"the agent wrote {len(lines)} lines that are no messages, dropped (first {preview(lines[0])})"
 
 
 def preview(line: bytes) -> str:

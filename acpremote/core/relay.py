@@ -145,6 +145,10 @@ class Relay:
     def _judge_singly(
         self, side: Side, frames: list[bytes], passed: list[bytes], others: list[Command]
     ) -> None:
+        if side is Side.AGENT:
+            frames, junk = noise.sift(frames)
+            if junk:
+                others.append(Note(noise.describe(junk)))
         for frame in frames:
             if not noise.is_utf8(frame):
                 self._not_utf8(side, frame, others)

@@ -27,6 +27,9 @@ __all__ = ["LineReader", "LineWriter"]
 READ_HIGH_WATER = 1024 * 1024
 """Bytes of frames that may wait to be received before reading pauses."""
 
+FRAME_OVERHEAD = 128
+"""Bytes that a frame counts beside its content: a megabyte of tiny lines would hold everybody for seconds."""
+
 WRITE_HIGH_WATER = 1024 * 1024
 """Bytes that may wait to be written before `send` waits."""
 
@@ -57,7 +60,7 @@ class LineReader(asyncio.Protocol):
         frames = self._splitter.feed(data)
         if frames:
             self._frames += frames
-            self._size += len(data)
+            self._size += len(data) + FRAME_OVERHEAD * len(frames)
         if self._splitter.overflowed:
             self.end(
                 Ending(EndingKind.TOO_BIG, f"{self._who} wrote a line of more than {self._max_size} bytes")

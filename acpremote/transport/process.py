@@ -13,9 +13,7 @@ gives the child sockets instead (`cat /dev/stdin` then fails in the child).
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
-import logging
 import os
 import shutil
 import signal
@@ -31,10 +29,9 @@ from ..options import CommandOptions
 from . import descriptors
 from .guardian import Guardian
 from .pipe import LineReader, LineWriter
+from .stderr import StderrLog
 
 __all__ = ["ProcessChannel", "check_command", "spawn"]
-
-logger = logging.getLogger(__name__)
 
 EXIT_WAIT = 1.0
 """Seconds an agent has to exit after it closed its output."""
@@ -45,8 +42,6 @@ QUIET = 0.25
 KILL_WAIT = 1.0
 """Seconds the system has to take a killed process away."""
 
-TAIL_LINES = 20
-LINE_LIMIT = 4096
 _GROUP_POLL = 0.01
 
 
@@ -135,39 +130,6 @@ class _Pipes:
                 os.close(descriptor)
 
 
-class _StderrLog(asyncio.Protocol):
-    """Puts the agent's standard error into our log, line by line, and keeps its tail."""
-
-    def __init__(self, process_id: int, *, shown: bool) -> None:
-        self._process_id = process_id
-        self._shown = shown
-        self._rest = b""
-        self.tail: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
-
-    def data_received(self, data: bytes) -> None:
-        """Logs the lines that are complete."""
-        *lines, rest = (self._rest + data).split(b"\n")
-        # A line without end is logged in pieces, so that memory stays bounded.
-        while len(rest) >= LINE_LIMIT:
-            lines.append(rest[:LINE_LIMIT])
-            rest = rest[LINE_LIMIT:]
-        self._rest = rest
-        for line in lines:
-            self._log(line)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Logs what is left."""
-        if self._rest:
-            self._log(self._rest)
-
-    def _log(self, line: bytes) -> None:
-        text = line[:LINE_LIMIT].decode("utf-8", "replace").rstrip()
-        text = "".join(char if char.isprintable() else " " for char in text)
-        self.tail.append(text)
-        if self._shown:
-            logger.info("agent %d: %s", self._process_id, text)
-
-
 class ProcessChannel:
     """A channel over an agent's pipes; made by `spawn`."""
 
@@ -188,7 +150,7 @@ class ProcessChannel:
         self._guardian = guardian
         self._stdout = LineReader("the agent", max_size)
         self._stdin = LineWriter("the agent", stall_timeout)
-        self._stderr = _StderrLog(process.pid, shown=options.stderr_mode == "inherit")
+        self._stderr = StderrLog(process.pid, shown=options.stderr_mode == "inherit")
         self._loop = asyncio.get_running_loop()
         self._timers: list[asyncio.TimerHandle] = []
         self._watch_exit()
@@ -298,7 +260,7 @@ class ProcessChannel:
     @property
     def stderr_tail(self) -> list[str]:
         """The last lines of the agent's standard error."""
-        return list(self._stderr.tail)
+        return self._stderr.tail
 
     async def aclose(self, ending: Ending) -> None:
         """See `Channel.aclose`. Returns when the agent and its group are gone.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,14 +63,25 @@ BATCHES = st.one_of(
 )
 
 
-def parts(commands: list[Command], side: Side) -> tuple[list[bytes], list[bytes], list[str]]:
-    """What goes on, what goes back, what is told."""
+def parts(commands: list[Command], side: Side) -> tuple[list[bytes], list[bytes], Counter[str]]:
+    """What goes on, what goes back, what is told: how many lines were dropped, and everything else."""
     sends = [command for command in commands if isinstance(command, Send)]
     return (
         [frame for send in sends if send.side is side.other for frame in send.frames],
         [frame for send in sends if send.side is side for frame in send.frames],
-        [command.text for command in commands if isinstance(command, Note)],
+        told([command.text for command in commands if isinstance(command, Note)]),
     )
+
+
+def told(notes: list[str]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for note in notes:
+        dropped = re.match(r"the agent wrote (a|\d+) lines? that", note)
+        if dropped is None:
+            counts[note] += 1
+        else:
+            counts["dropped"] += 1 if dropped[1] == "a" else int(dropped[1])
+    return counts
 
 
 def relay(policy: Policy) -> Relay:

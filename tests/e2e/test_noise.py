@@ -49,6 +49,38 @@ def test_a_flood_on_standard_error_does_not_hold_the_reply(end: str, mode: str) 
 
 
 @pytest.mark.parametrize("mode", ["inherit", "discard"])
+@pytest.mark.parametrize("where", ["1", "2"], ids=["standard output", "standard error"])
+def test_an_agent_that_floods_does_not_hold_the_links_of_others(where: str, mode: str) -> None:
+    agent = f'read x; case $x in *flood*) exec yes >&{where};; esac; echo \'{{"method":"x"}}\'; exec cat'
+    with (
+        exposed(["sh", "-c", agent], stderr_mode=mode) as server,
+        connect(server.port) as flooding,
+        connect(server.port) as other,
+    ):
+        other.send(b'{"method":"x"}')
+        other.receive()
+        flooding.send(b'{"method":"flood"}')
+        for _ in range(100):  # a second each, if the other agent's lines are taken as they come
+            other.send(b'{"method":"x"}')
+            other.receive()
+        flooding.reset()
+
+
+def test_of_noise_without_end_the_first_is_told_and_the_rest_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent = """read x; for n in $(seq 30); do echo noise; printf '{"method":"x"}\\n'; read x; done"""
+    with exposed(["sh", "-c", agent]) as server, connect(server.port) as client:
+        for _ in range(30):
+            client.send(b'{"method":"x"}')
+            client.receive()
+        client.close()
+        wait_until(lambda: server.links == 0)
+    assert caplog.text.count("no message") == 10
+    assert "left out 20 more notes of this kind" in caplog.text
+
+
+@pytest.mark.parametrize("mode", ["inherit", "discard"])
 def test_standard_error_is_in_the_log_or_discarded(mode: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     agent = "echo 'a \x1b[31mred\x1b[0m word' >&2; exec cat"
