@@ -1,7 +1,7 @@
 """Fills in a form with a person: field by field, then a review from which every field can be changed.
 
-ACP demands the review: nothing is sent before the person saw all of it. Declining and cancelling are always
-there; in a line of text, where `d` and `c` are letters, Esc leads to them.
+ACP demands the review: nothing is sent before the person saw all of it. Declining and cancelling are one key
+away at every field.
 """
 
 from __future__ import annotations
@@ -179,16 +179,10 @@ class _Filling:
             return None
 
         default = "" if current is None else str(current)
-        while True:
-            text = await self._view.ask_text(TextQuestion(_prompt(field), field.hint, default, check))
-            if isinstance(text, str):
-                return field.read(text) if text or field.required else _NOTHING
-            await self._leave_or_stay()
-
-    async def _leave_or_stay(self) -> None:
-        rows = (MenuRow("stay", "Go on with the form"),)
-        outcome = await self._view.choose(Menu("Leave the form?", rows, decline="decline"))
-        self._or_left(outcome)
+        text = await self._view.ask_text(TextQuestion(_prompt(field), field.hint, default, check))
+        if not isinstance(text, str):
+            raise _Left(text)
+        return field.read(text) if text or field.required else _NOTHING
 
 
 def _prompt(field: FormField) -> str:

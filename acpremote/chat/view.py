@@ -207,7 +207,7 @@ class View(Protocol):
         ...
 
     async def ask_text(self, question: TextQuestion) -> str | Unchosen:
-        """Asks for text."""
+        """Asks for text; the question can be declined and cancelled too."""
         ...
 
     def prefill(self, text: str) -> None:

@@ -88,6 +88,12 @@ def describe(lines: Sequence[bytes]) -> str:
 
 
 def preview(line: bytes) -> str:
-    """Shows the start of a line in hexadecimal: enough to recognise it, too little to leak content."""
-    more = "…" if len(line) > PREVIEW_BYTES else ""
-    return f"{len(line)} bytes: {line[:PREVIEW_BYTES].hex(' ')}{more}"
+    """Shows the start of a line: enough to recognise it, too little to leak content.
+
+    Text is shown as text, with everything escaped that could act on a terminal, and the rest in hexadecimal.
+    """
+    start, more = line[:PREVIEW_BYTES], "…" if len(line) > PREVIEW_BYTES else ""
+    if is_utf8(line):
+        text = start.decode(errors="ignore")  # the cut may go through a character
+        return f"{len(line)} bytes of text: {text!r}{more}"
+    return f"{len(line)} bytes: {start.hex(' ')}{more}"

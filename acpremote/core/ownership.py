@@ -105,11 +105,12 @@ class OwnershipHint:
         if side is not Side.CLIENT or found is None:
             return Verdict(frame)
         cwd = frame[slice(*found)]
-        if not cwd.startswith(b'"') or scan.unescape(cwd) == self._remote_cwd:
+        if not cwd.startswith(b'"') or (editor_cwd := scan.unescape(cwd)) == self._remote_cwd:
             return Verdict(frame)
         self._noted = True
         return Verdict(
             frame,
-            note=f"the editor's directory is not the server's ({self._remote_cwd}): if files and terminals "
-            "are those of the agent's machine, use --host-ownership remote",
+            note=f"the editor wants to work in {editor_cwd!r}, but the agent was started in "
+            f"{self._remote_cwd!r}: if the files are on the agent's machine, add --host-ownership remote to "
+            "acpremote mirror; if they are on this one, all is well",
         )

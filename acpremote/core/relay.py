@@ -231,9 +231,7 @@ class Relay:
         for member, envelope in found:
             self._judge(side, member, envelope, passed, others)
         if not found:
-            others.append(
-                Note(f"the agent wrote a line that is no message, dropped ({noise.preview(frame)})")
-            )
+            others.append(_dropped(frame))
 
     def _no_message(
         self, side: Side, frame: bytes, envelope: Envelope, passed: list[bytes], others: list[Command]
@@ -242,9 +240,7 @@ class Relay:
         if side is Side.CLIENT:
             self._refuse(side, b"null", INVALID_REQUEST, "the object is no JSON-RPC message", others)
         elif envelope.is_noise:
-            others.append(
-                Note(f"the agent wrote a line that is no message, dropped ({noise.preview(frame)})")
-            )
+            others.append(_dropped(frame))
         else:
             passed.append(frame)
 
@@ -310,6 +306,13 @@ class Relay:
         table.clear()
         self._count[side] = self._bytes[side] = 0
         return [Send(side, frames)] if frames else []
+
+
+def _dropped(frame: bytes) -> Note:
+    return Note(
+        "the agent wrote a line to standard output that is no message, dropped; logs belong on standard error"
+        f" ({noise.preview(frame)})"
+    )
 
 
 def _lost(raw_id: bytes, ending: Ending) -> bytes:

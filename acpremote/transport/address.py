@@ -64,7 +64,8 @@ def parse_address(text: str) -> Address:
             raise ValueError(text)
     except (KeyError, ValueError):
         raise ConfigError(
-            f"{text!r} is no address of an endpoint; allowed: ws://HOST:PORT/acp/ws, wss://…, unix:PATH"
+            f"{text!r} is no address of an endpoint; allowed: ws://HOST:PORT/acp/ws, wss://…, http(s)://…, "
+            "unix:PATH"
         ) from None
     if parts.username is not None:
         raise ConfigError("an address must hold no user name and password; use --token-env or --header")

@@ -43,7 +43,9 @@ def run_agent(
     client_options: ClientOptions,
     addr: Annotated[
         str | None,
-        typer.Option(metavar="ADDR", help="Endpoint of a remote agent: ws://…, wss://…, unix:PATH."),
+        typer.Option(
+            metavar="ADDR", help="Endpoint of a remote agent: ws://…, wss://…, http(s)://…, unix:PATH."
+        ),
     ] = None,
     unstable_protocol: Annotated[
         bool,

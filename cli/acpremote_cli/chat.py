@@ -20,7 +20,7 @@ from acpremote.ending import Ending, EndingKind, ExitStatus
 from acpremote.errors import AcpRemoteError, ChannelClosed, ConfigError
 from acpremote.options import ClientOptions, CommandOptions, TransportOptions
 
-from .flags import client_flags, with_flags
+from .flags import Reconnect, client_flags, with_flags
 from .foreign import is_address
 from .run import fail, fail_by, run
 
@@ -42,7 +42,7 @@ def chat(
         list[str],
         typer.Argument(
             metavar="ADDR | -- COMMAND…",
-            help="ws://…, wss://… or unix:PATH of an endpoint; or, after --, an agent's command.",
+            help="ws://…, wss://…, http(s)://… or unix:PATH of an endpoint; or an agent's command, after --.",
         ),
     ],
     *,
@@ -51,7 +51,7 @@ def chat(
         str | None,
         typer.Option(help="Working directory of the session; at an address, one of the agent's machine."),
     ] = None,
-    reconnect: Annotated[bool, typer.Option(help="Try again when the connection fails.")] = True,
+    reconnect: Reconnect = True,
     max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,
 ) -> None:
     """Talk to an agent, in a terminal or by lines.

@@ -291,7 +291,7 @@ class TerminalView(View):
             return True
 
         buffer = Buffer(multiline=False, accept_handler=accept, document=Document(question.default))
-        keys = _escape(lambda: answer.settle(Unchosen.CANCELLED))
+        keys = _exits(answer.settle)
         control = BufferControl(buffer, input_processors=[_ShownSafely()], key_bindings=keys)
 
         def head() -> StyleAndTextTuples:
@@ -299,7 +299,7 @@ class TerminalView(View):
 
         def foot() -> StyleAndTextTuples:
             shown: StyleAndTextTuples = [("class:choice.error", f"{one_line(problem)}\n")] if problem else []
-            return [*shown, ("class:choice.hint", f"{one_line(question.hint)} · Enter: next · Esc: leave")]
+            return [*shown, ("class:choice.hint", f"{one_line(question.hint)} · {_EXITS}")]
 
         container = HSplit(
             [
@@ -454,11 +454,19 @@ class _Commands(Completer):
                     yield Completion(f"/{name}", -len(text), display=label, display_meta=meta)
 
 
-def _escape(leave: Callable[[], object]) -> KeyBindings:
+_EXITS = "Enter: next · Ctrl-D: decline · Esc: cancel"
+
+
+def _exits(leave: Callable[[Unchosen], object]) -> KeyBindings:
+    """The keys by which a line of text is left as a menu is, where `d` is a letter."""
     keys = KeyBindings()
 
     @keys.add(Keys.Escape, eager=True)
-    def _leave(_event: KeyPressEvent) -> None:
-        leave()
+    def _cancel(_event: KeyPressEvent) -> None:
+        leave(Unchosen.CANCELLED)
+
+    @keys.add(Keys.ControlD, eager=True)
+    def _decline(_event: KeyPressEvent) -> None:
+        leave(Unchosen.DECLINED)
 
     return keys

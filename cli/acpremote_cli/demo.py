@@ -26,8 +26,8 @@ _AGENT = [sys.executable, "-m", "acpremote.demo"]
 _MIRROR = [sys.executable, "-m", "acpremote_cli.main", "mirror", "--unstable-protocol"]
 _NEXT = """
 That went: this client -> mirror == WebSocket ==> expose -> agent. Now with your own agent:
-  acpremote expose -- COMMAND          where the agent is to run
-  acpremote mirror ws://HOST:PORT/acp  as the agent command of your editor"""
+  acpremote expose -- COMMAND             where the agent is to run
+  acpremote mirror ws://HOST:PORT/acp/ws  as the agent command of your editor"""
 
 AgentOption = Annotated[
     bool,

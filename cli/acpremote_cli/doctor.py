@@ -10,7 +10,7 @@ import typer
 from acpremote.ending import ExitStatus
 from acpremote.options import ClientOptions
 
-from .flags import client_flags, with_flags
+from .flags import Address, client_flags, with_flags
 from .run import LogLevel, logging_to_stderr, run
 
 __all__ = ["doctor"]
@@ -18,7 +18,7 @@ __all__ = ["doctor"]
 
 @with_flags("client_options", client_flags)
 def doctor(
-    address: Annotated[str, typer.Argument(metavar="ADDR", help="ws://…, wss://… or unix:PATH.")],
+    address: Address,
     *,
     client_options: ClientOptions,
     agent: Annotated[

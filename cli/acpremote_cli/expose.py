@@ -28,7 +28,7 @@ def expose(
     cwd: Annotated[Path | None, typer.Option(help="Working directory of the agent.")] = None,
     env: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the agent; repeatable.")] = None,
     stderr_mode: Annotated[
-        StderrMode, typer.Option(help="What becomes of the agent's standard error: our log, or nothing.")
+        StderrMode, typer.Option(metavar="MODE", help="inherit or discard the agent's standard error.")
     ] = "inherit",
     terminate_timeout: Annotated[float, typer.Option(help="Seconds the agent has to leave.")] = 2,
     log_level: LogLevel = "info",

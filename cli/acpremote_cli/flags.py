@@ -25,7 +25,16 @@ from acpremote.options import ClientOptions, Compression, ServerOptions, Transpo
 from .run import fail_by
 from .wording import VARIABLE
 
-__all__ = ["Window", "client_flags", "read_token", "server_flags", "transport_flags", "with_flags"]
+__all__ = [
+    "Address",
+    "Reconnect",
+    "Window",
+    "client_flags",
+    "read_token",
+    "server_flags",
+    "transport_flags",
+    "with_flags",
+]
 
 _SERVER = ServerOptions()
 _TRANSPORT = TransportOptions()
@@ -37,6 +46,20 @@ TokenEnv = Annotated[
 ]
 TokenFile = Annotated[
     Path | None, typer.Option(metavar="PATH", help="File that holds the bearer token.", show_default=False)
+]
+
+Address = Annotated[
+    str,
+    typer.Argument(
+        metavar="ADDR",
+        help="ws://…, wss://… (http://… and https://… mean the same) or unix:PATH. "
+        "Without a path: /acp/ws; /acp works too.",
+    ),
+]
+
+Reconnect = Annotated[
+    bool,
+    typer.Option(help="Try again when the connection fails: the first for 30 s, a cut one for the grace."),
 ]
 
 Window = Annotated[
@@ -150,7 +173,7 @@ def transport_flags(
     ] = _TRANSPORT.grace,
     window: Window = _TRANSPORT.window,
     compression: Annotated[
-        Compression | None, typer.Option(help="deflate for slow networks; none by default.")
+        Compression | None, typer.Option(metavar="NAME", help="deflate for slow networks; none by default.")
     ] = None,
 ) -> TransportOptions:
     """Limits and timeouts of a server's connections."""

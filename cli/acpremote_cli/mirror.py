@@ -10,7 +10,7 @@ from acpremote.client import run_mirror
 from acpremote.ending import ExitStatus
 from acpremote.options import ClientOptions, HostOwnership, TransportOptions
 
-from .flags import Window, client_flags, with_flags
+from .flags import Address, Reconnect, Window, client_flags, with_flags
 from .run import LogLevel, fail, fail_by, logging_to_stderr, run
 
 _DEFAULTS = TransportOptions()
@@ -18,10 +18,10 @@ _DEFAULTS = TransportOptions()
 
 @with_flags("client_options", client_flags)
 def mirror(
-    address: Annotated[str, typer.Argument(metavar="ADDR", help="ws://…, wss://… or unix:PATH.")],
+    address: Address,
     *,
     client_options: ClientOptions,
-    reconnect: Annotated[bool, typer.Option(help="Try again when the connection fails.")] = True,
+    reconnect: Reconnect = True,
     unstable_protocol: Annotated[
         bool,
         typer.Option(
@@ -31,8 +31,9 @@ def mirror(
     host_ownership: Annotated[
         HostOwnership,
         typer.Option(
+            metavar="OWNER",
             help="remote: files, terminals and the working directory are those of the agent's machine; "
-            "client_passthrough: they are what the client says."
+            "client_passthrough: they are what the client says.",
         ),
     ] = _DEFAULTS.host_ownership,
     max_message_size: Annotated[int, typer.Option(help="Longest frame in bytes.")] = _DEFAULTS.max_size,

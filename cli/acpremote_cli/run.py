@@ -12,7 +12,9 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
 
 import typer
 
@@ -38,10 +40,11 @@ logger = logging.getLogger(__name__)
 
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"],
-    typer.Option(help="From which level on the log is shown.", case_sensitive=False),
+    typer.Option(metavar="LEVEL", help="debug, info, warning or error.", case_sensitive=False),
 ]
 LogFormat = Annotated[
-    Literal["text", "json"], typer.Option(help="text, or json: one object a line.", case_sensitive=False)
+    Literal["text", "json"],
+    typer.Option(metavar="FORMAT", help="text, or json: one object a line.", case_sensitive=False),
 ]
 
 LOG_LINES = 10_000
@@ -158,9 +161,23 @@ def _make_room(links: int) -> None:
         )
 
 
+def _every_address(host: str) -> str:
+    """Of which kind an address stands for all of the machine's; nothing if it can be dialled."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return ""
+    return f"IPv{address.version}" if address.is_unspecified else ""
+
+
 async def serve_until_signal(server: Server) -> ExitStatus:
     """Says where the server listens and serves until SIGINT or SIGTERM; a second signal is immediate."""
     say(f"listening on {server.address}", address=server.address)
+    if kind := _every_address(urlsplit(server.address).hostname or ""):
+        say(
+            f"that is every {kind} address of this machine: clients say one of them in its place, "
+            "or a name given with --allow-host"
+        )
     if server.tls_fingerprint is not None:
         say(f"certificate SHA-256 {server.tls_fingerprint}, for --tls-pin")
     _make_room(server.max_connections)

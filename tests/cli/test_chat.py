@@ -115,7 +115,7 @@ def test_component_frames_become_a_list_a_fallback_or_a_diagnostic() -> None:
 def test_a_long_form_is_filled_in_reviewed_and_sent() -> None:
     with demo() as seen:
         seen.send("form\r")
-        seen.wait_for("Name", "Esc: leave", last_lines=6)
+        seen.wait_for("Name", "Esc: cancel", last_lines=6)
         seen.send("\r")
         seen.wait_for("\nat least 1 character\n", last_lines=6)
         seen.send("Li\r")
@@ -138,6 +138,30 @@ def test_a_long_form_is_filled_in_reviewed_and_sent() -> None:
         seen.wait_for("Send this", "Name: Li", "Weight: (left out)", ENTER, last_lines=12)
         seen.send("1\r")
         idle(seen, "You filled in", '"Li"', '"S"', "copies: 3", '["card"]')
+
+
+@pytest.mark.parametrize(
+    ("key", "told", "said"), [("\x1b", "→ cancelled", "cancel."), ("\x04", "→ declined", "decline.")]
+)
+def test_one_key_leaves_a_form_in_the_middle_of_a_line(key: str, told: str, said: str) -> None:
+    with demo() as seen:
+        seen.send("form\r")
+        seen.wait_for("Name", "Enter: next · Ctrl-D: decline · Esc: cancel", last_lines=6)
+        seen.send(f"Li{key}")
+        idle(seen, told, f"You answered with {said}")
+
+
+@pytest.mark.parametrize(("key", "said"), [("\x1b", "cancel."), ("d", "decline.")])
+def test_one_key_leaves_a_form_at_a_choice(key: str, said: str) -> None:
+    with demo() as seen:
+        seen.send("form\r")
+        seen.wait_for("Name", "Esc: cancel", last_lines=6)
+        seen.send("Li\r")
+        seen.wait_for("E-mail", "Esc: cancel", last_lines=6)
+        seen.send("\r")
+        seen.wait_for("> 2. M", "d: decline · Esc: cancel", last_lines=7)
+        seen.send(key)
+        idle(seen, f"You answered with {said}")
 
 
 def test_modes_sessions_and_completions_are_there() -> None:
@@ -181,7 +205,7 @@ def test_an_agent_that_means_harm_reaches_no_terminal() -> None:
         seen.send("1\r")
         seen.wait_for("question", "> 1. choice", ENTER, last_lines=10)
         seen.send("1\r")
-        seen.wait_for("field", "Esc: leave", last_lines=10)
+        seen.wait_for("field", "Esc: cancel", last_lines=10)
         seen.send("\r")
         seen.wait_for("Send this", ENTER, last_lines=8)
         seen.send("1\r")
@@ -248,7 +272,7 @@ def test_without_colours_nothing_is_coloured() -> None:
     [
         (["--", "no-such-agent"], 2, "command not found, or not executable: no-such-agent (an address looks"),
         (["ws://"], 2, "no address of an endpoint"),
-        (["--max-message-size", "1", "--", "true"], 2, "max_size"),
+        (["--max-message-size", "1", "--", "true"], 2, "--max-message-size is 1"),
         (["--", "sh", "-c", "echo broken config >&2; exit 3"], 5, "the agent exited with status 3"),
         (["--", "sh", "-c", 'read line; echo \'{"jsonrpc":"2.0","id":1,"result":{}}\'; cat'], 5, "version"),
     ],

@@ -241,6 +241,13 @@ def test_a_server_that_does_not_tell_its_directory_is_noted_once_and_capabilitie
 # --- the hint
 
 
+def test_the_hint_is_one_line_whatever_the_directory_is_called() -> None:
+    frame = b'{"id":1,"method":"session/new","params":{"cwd":"/a\\nb\\u001b[31m\\ud800"}}'
+    note = judge(OwnershipHint("/srv"), Side.CLIENT, frame).note
+    assert note is not None
+    assert r"'/a\nb\x1b[31m\ud800'" in note
+
+
 def test_another_directory_than_the_servers_is_hinted_at_once() -> None:
     hint = OwnershipHint("/srv")
     same = b'{"id":1,"method":"session/new","params":{"cwd":"\\/srv"}}'
@@ -249,7 +256,11 @@ def test_another_directory_than_the_servers_is_hinted_at_once() -> None:
     assert judge(hint, Side.AGENT, other) == Verdict(other)
     verdict = judge(hint, Side.CLIENT, other)
     assert verdict.forward == other
-    assert "--host-ownership remote" in (verdict.note or "")
+    assert verdict.note is not None
+    assert verdict.note.startswith(
+        "the editor wants to work in '/home', but the agent was started in '/srv': "
+    )
+    assert "--host-ownership remote" in verdict.note
     assert not hint.concerns(b'"session/new"')
 
 

@@ -183,12 +183,34 @@ def test_a_client_is_told_what_is_no_message(frame: bytes, code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"hello", b"\xff", b"[]x", b"42", b'{"level":1}', b'[{"method":"x"},{"level":1}]', b"[1]"]
+    "line", [b"hello", b"[]x", b"42", b'{"level":1}', b'[{"method":"x"},{"level":1}]', b"[1]"]
 )
-def test_an_agents_noise_is_noted_and_dropped(line: bytes) -> None:
+def test_an_agents_noise_is_dropped_with_a_note_where_it_belongs(line: bytes) -> None:
     (note,) = Relay().frames_received(AGENT, [line])
     assert isinstance(note, Note)
-    assert line.hex(" ")[:20] in note.text
+    assert "logs belong on standard error" in note.text
+    assert note.text.endswith(f"({len(line)} bytes of text: {line.decode()!r})")
+
+
+def test_what_an_agent_writes_that_is_no_text_is_noted_in_hexadecimal() -> None:
+    (note,) = Relay().frames_received(AGENT, [b"log\xff"])
+    assert isinstance(note, Note)
+    assert note.text.endswith("not UTF-8, dropped (4 bytes: 6c 6f 67 ff)")
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (b"x" * 31 + "\u20ac and the rest is secret".encode(), f"'{'x' * 31}'…"),
+        (b"\x1b[31mred\x1b[0m\x07", r"'\x1b[31mred\x1b[0m\x07'"),
+        ("\u202e".encode(), r"'\u202e'"),
+    ],
+)
+def test_a_note_shows_the_start_of_a_line_only_and_nothing_that_acts(line: bytes, shown: str) -> None:
+    (note,) = Relay().frames_received(AGENT, [line])
+    assert isinstance(note, Note)
+    assert note.text.endswith(f"bytes of text: {shown})")
+    assert "secret" not in note.text
 
 
 def test_an_agents_message_is_found_behind_escape_sequences_and_in_arrays() -> None:

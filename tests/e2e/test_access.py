@@ -72,13 +72,13 @@ class TestRefusedAtStart:
             (["--token-file", "/nonexistent"], "/nonexistent"),
             (["--token-file", "/dev/null"], "empty"),
             (["--token-env", "A", "--token-file", "b"], "either"),
-            (["--token-env", "TWO_WORDS"], "bearer_token"),
+            (["--token-env", "TWO_WORDS"], "the token holds spaces"),
             (["--allow-origin", "null"], "web origin"),
             (["--allow-host", "a/b"], "host to allow"),
             (["--tls-cert", "/nonexistent"], "/nonexistent"),
             (["--tls-key", "x"], "certificate"),
             (["--query-token"], "no token"),
-            (["--mount-path", "acp"], "mount_path"),
+            (["--mount-path", "acp"], "--mount-path is 'acp'"),
         ],
     )
     def test_expose(self, flags: list[str], said: str) -> None:

@@ -95,8 +95,7 @@ def test_a_wrong_owner_is_a_usage_error() -> None:
     with command("mirror", "ws://localhost:1", "--host-ownership", "nobody") as mirror:
         _, err = mirror.communicate(timeout=15)
         assert mirror.returncode == 2
-        assert b"host_ownership" in err
-        assert b"'client_passthrough', 'remote'" in err
+        assert b"'--host-ownership'" in err
 
 
 def test_with_the_flag_a_question_of_the_agent_passes_unchanged() -> None:
