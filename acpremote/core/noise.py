@@ -26,6 +26,7 @@ _OPENERS = frozenset(bytes([byte]) for byte in (*range(0x21), 0x7F, *b"{["))
 """What a line with a message in it can begin with: the message, an array, an escape sequence, blanks."""
 
 PREVIEW_BYTES = 32
+_WHERE = "its standard output is for messages, logs belong on standard error"
 
 
 def is_utf8(frame: bytes) -> bool:
@@ -83,8 +84,9 @@ _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 def describe(lines: Sequence[bytes]) -> str:
     """Says what was dropped; `lines` must not be empty."""
     if len(lines) == 1:
-        return f"the agent wrote a line that is no message, dropped ({preview(lines[0])})"
-    return f"the agent wrote {len(lines)} lines that are no messages, dropped (first {preview(lines[0])})"
+        return f"the agent wrote a line that is no message, dropped ({preview(lines[0])}); {_WHERE}"
+    first = preview(lines[0])
+    return f"the agent wrote {len(lines)} lines that are no messages, dropped (first {first}); {_WHERE}"
 
 
 def preview(line: bytes) -> str:

@@ -231,7 +231,7 @@ class Relay:
         for member, envelope in found:
             self._judge(side, member, envelope, passed, others)
         if not found:
-            others.append(_dropped(frame))
+            others.append(Note(noise.describe([frame])))
 
     def _no_message(
         self, side: Side, frame: bytes, envelope: Envelope, passed: list[bytes], others: list[Command]
@@ -240,7 +240,7 @@ class Relay:
         if side is Side.CLIENT:
             self._refuse(side, b"null", INVALID_REQUEST, "the object is no JSON-RPC message", others)
         elif envelope.is_noise:
-            others.append(_dropped(frame))
+            others.append(Note(noise.describe([frame])))
         else:
             passed.append(frame)
 
@@ -306,13 +306,6 @@ class Relay:
         table.clear()
         self._count[side] = self._bytes[side] = 0
         return [Send(side, frames)] if frames else []
-
-
-def _dropped(frame: bytes) -> Note:
-    return Note(
-        "the agent wrote a line to standard output that is no message, dropped; logs belong on standard error"
-        f" ({noise.preview(frame)})"
-    )
 
 
 def _lost(raw_id: bytes, ending: Ending) -> bytes:

@@ -189,13 +189,13 @@ def test_an_agents_noise_is_dropped_with_a_note_where_it_belongs(line: bytes) ->
     (note,) = Relay().frames_received(AGENT, [line])
     assert isinstance(note, Note)
     assert "logs belong on standard error" in note.text
-    assert note.text.endswith(f"({len(line)} bytes of text: {line.decode()!r})")
+    assert f"({len(line)} bytes of text: {line.decode()!r})" in note.text
 
 
 def test_what_an_agent_writes_that_is_no_text_is_noted_in_hexadecimal() -> None:
     (note,) = Relay().frames_received(AGENT, [b"log\xff"])
     assert isinstance(note, Note)
-    assert note.text.endswith("not UTF-8, dropped (4 bytes: 6c 6f 67 ff)")
+    assert "(4 bytes: 6c 6f 67 ff)" in note.text
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_what_an_agent_writes_that_is_no_text_is_noted_in_hexadecimal() -> None:
 def test_a_note_shows_the_start_of_a_line_only_and_nothing_that_acts(line: bytes, shown: str) -> None:
     (note,) = Relay().frames_received(AGENT, [line])
     assert isinstance(note, Note)
-    assert note.text.endswith(f"bytes of text: {shown})")
+    assert f"bytes of text: {shown})" in note.text
     assert "secret" not in note.text
 
 
