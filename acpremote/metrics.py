@@ -104,6 +104,9 @@ class Metrics:
         self._frames[side].inc(len(frames))
         self._bytes[side].inc(sum(map(len, frames)))
 
+    def noted(self, text: str) -> None:
+        """See `Observer`; `resumed` counts."""
+
     def ended(self, ending: Ending) -> None:
         """Counts the end of a link."""
         self._endings[ending.kind].inc()

@@ -40,6 +40,10 @@ class Observer(Protocol):
         """Frames are on their way to `side`."""
         ...
 
+    def noted(self, text: str) -> None:
+        """The client's connection was lost, or came back."""
+        ...
+
     def ended(self, ending: Ending) -> None:
         """The link has ended."""
         ...
@@ -77,6 +81,12 @@ class Link:
         """Asks the link to end: open requests are answered, then both channels close. Idempotent."""
         self._stop_ending = ending
         self._stop.set()
+
+    def note(self, text: str) -> None:
+        """Tells that the client's connection was lost, or came back."""
+        self.log.info("%s", text)
+        for observer in self._observers:
+            observer.noted(text)
 
     def abort(self) -> None:
         """Ends the link at once, without waiting for anybody."""

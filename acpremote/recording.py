@@ -3,12 +3,19 @@
     20261130T113100Z-4711-1.000.jsonl
     {"time":"2026-11-30T11:31:00.123456Z","link":"1","peer":"127.0.0.1 port 50000"}
     {"time":"2026-11-30T11:31:00.223456Z","to":"agent","frame":{"jsonrpc":"2.0","id":0, …}}
+    {"time":"2026-11-30T11:31:05.323456Z","note":"the connection was lost; …"}
     {"time":"2026-11-30T11:31:09.323456Z","ending":"client_left","reason":"the client has gone"}
 
 A frame stands last in its line and is written as it was sent, byte for byte, unless members of it are to be
-redacted. What is recorded is what the relay sends: noise is not, answers that the relay made itself are.
-Lines are written at once, into the system's cache; when that fails, the recording ends, the log says so, and
-the link goes on.
+redacted. What is recorded is what the relay sends: noise is not, answers that the relay made itself are. A
+line with `note` says that the client's connection was lost or came back, one with `left_out` how many frames
+are missing there.
+
+A disk may be slow or hang, and redacting 50 kB takes as long as relaying a hundred frames, so a thread does
+both: links give their frames to a queue and go on. What would not fit into the queue is left out and
+counted. Lines go into the system's cache as soon as they are written, so that a relay that is killed loses
+what was queued in its last milliseconds and nothing else; when writing fails, the recording ends, the log
+says so, and the link goes on.
 """
 
 from __future__ import annotations
@@ -16,10 +23,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+import queue
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,16 +44,32 @@ logger = logging.getLogger(__name__)
 PARTS = 16
 """A recording goes on in another file when one holds this part of what all of them may."""
 
+QUEUE_BYTES = 32 * 1024 * 1024
+"""Bytes that may wait for the disk, of all links of a server together."""
+
+_JOB_BYTES = 256
+"""Bytes that whatever waits takes beside its frames."""
+
+FINISH_TIMEOUT = 1.0
+"""Seconds that the disk has, when the server has ended, to take what is queued."""
+
 _NAME = re.compile(r"\d{8}T\d{6}Z-\d+-[\w-]+\.\d{3,}\.jsonl")
 _FRAME = b',"frame":'
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s"{}\[\]:,]+')
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]+')
 _REDACTED = b'"[redacted]"'
 
 
 class Recordings:
     """All recordings of one server, in one directory that no other server writes to."""
 
-    def __init__(self, directory: Path, *, limit: int, redacted: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        limit: int,
+        redacted: Collection[str] = (),
+        queue_bytes: int = QUEUE_BYTES,
+    ) -> None:
         """`limit`: bytes of all files together; the oldest are deleted. `redacted`: names of members.
 
         Raises:
@@ -53,6 +80,7 @@ class Recordings:
         self.part_size = limit // PARTS
         self.redacted = frozenset(redacted)
         self._open: set[Path] = set()
+        self.writer = _Writer(queue_bytes)
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -63,6 +91,10 @@ class Recordings:
     def record(self, link_id: str, peer: str) -> Recorder:
         """Begins the recording of one link."""
         return Recorder(self, link_id, peer)
+
+    def finish(self) -> None:
+        """Waits for a moment until everything is written, and ends the thread that writes."""
+        self.writer.finish()
 
     def open(self, name: str) -> tuple[Path, BinaryIO]:
         """Makes a file, after room was made for it."""
@@ -93,36 +125,117 @@ class Recordings:
                 excess -= size
 
 
+class _Writer:
+    """A thread that does one job after another, and a queue bounded in bytes in front of it."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[tuple[int, Callable[[], None]]] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def put(self, size: int, job: Callable[[], None], *, always: bool = False) -> bool:
+        """Queues a job; False if there is no room for its bytes."""
+        with self._lock:
+            if self._size and self._size + size > self._limit and not always:
+                return False
+            self._size += size
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="acpremote recordings", daemon=True)
+            self._thread.start()
+        self._jobs.put((size, job))
+        return True
+
+    def _run(self) -> None:
+        while self._thread is not None:
+            size, job = self._jobs.get()
+            try:
+                job()
+            except Exception:
+                logger.exception("a recording failed")
+            with self._lock:
+                self._size -= size
+
+    def _end(self) -> None:
+        self._thread = None
+
+    def finish(self, timeout: float = FINISH_TIMEOUT) -> None:
+        """Waits until everything queued is done, and ends the thread."""
+        thread = self._thread
+        if thread is None:
+            return
+        self.put(0, self._end, always=True)
+        thread.join(timeout)
+        if thread.is_alive():
+            logger.error("the recordings lack their ends: the disk took nothing for %g s", timeout)
+
+
 class Recorder:
-    """Records one link."""
+    """Records one link. What the link calls returns at once; the rest runs in the thread that writes."""
 
     def __init__(self, recordings: Recordings, link_id: str, peer: str) -> None:
         self._recordings = recordings
         self._link_id = link_id
         self._stem = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}-{link_id}"
-        self._head = {"time": _now(), "link": link_id, "peer": peer}
+        self._head = {"link": link_id, "peer": peer}
+        self._began = time.time()
         self._part = 0
         self._size = 0
         self._file: tuple[Path, BinaryIO] | None = None
         self._failed = False
+        self._left_out = 0
+        self._has_said_so = False
 
     @property
     def path(self) -> Path:
         """The file that is or was written last."""
         return self._recordings.directory / f"{self._stem}.{max(0, self._part - 1):03}.jsonl"
 
-    def sent(self, side: str, frames: Iterable[bytes]) -> None:
+    # -- called by the link -----------------------------------------------------------------------------
+
+    def sent(self, side: str, frames: Sequence[bytes]) -> None:
         """Records frames that are on their way to `side`."""
-        redacted = self._recordings.redacted
-        head = f'{{"time":"{_now()}","to":"{side}"'.encode() + _FRAME
-        lines = [head + (redact(frame, redacted) if redacted else frame) + b"}\n" for frame in frames]
-        self._write(lines)
+        if self._failed:
+            return
+        size = _JOB_BYTES + sum(map(len, frames))
+        job = partial(self._record, time.time(), side, frames, self._left_out)
+        if self._recordings.writer.put(size, job):
+            self._left_out = 0
+            return
+        self._left_out += len(frames)
+        if not self._has_said_so:
+            self._has_said_so = True
+            logger.warning("link %s: its recording has gaps: the disk is slower than the link", self._link_id)
+
+    def noted(self, text: str) -> None:
+        """Records that the client's connection was lost or came back."""
+        self._recordings.writer.put(_JOB_BYTES, partial(self._tell, time.time(), {"note": text}), always=True)
 
     def ended(self, ending: Ending) -> None:
         """Ends the recording with why the link ended. A link that never carried a frame leaves no file."""
-        if self._file is None:
-            return
-        self._write([_line(ending=ending.kind.value, reason=ending.reason, status=ending.status)])
+        job = partial(self._end, time.time(), ending, self._left_out)
+        self._recordings.writer.put(_JOB_BYTES, job, always=True)
+
+    # -- in the thread ----------------------------------------------------------------------------------
+
+    def _record(self, now: float, side: str, frames: Sequence[bytes], left_out: int) -> None:
+        redacted = self._recordings.redacted
+        stamp = _stamp(now)
+        if left_out:
+            self._tell(now, {"left_out": left_out})
+        head = f'{{"time":"{stamp}","to":"{side}"'.encode() + _FRAME
+        self._write([head + (redact(frame, redacted) if redacted else frame) + b"}\n" for frame in frames])
+
+    def _tell(self, now: float, members: Mapping[str, object]) -> None:
+        if self._file is not None:
+            self._write([_line(now, members)])
+
+    def _end(self, now: float, ending: Ending, left_out: int) -> None:
+        if left_out:
+            self._tell(now, {"left_out": left_out})
+        told = {"ending": ending.kind.value, "reason": ending.reason, "status": ending.status}
+        self._tell(now, told)
         self._close()
 
     def _write(self, lines: Sequence[bytes]) -> None:
@@ -145,7 +258,7 @@ class Recorder:
     def _open_part(self) -> None:
         self._close()
         self._file = self._recordings.open(f"{self._stem}.{self._part:03}.jsonl")
-        self._file[1].write(_line(**self._head, part=self._part or None))
+        self._file[1].write(_line(self._began, {**self._head, "part": self._part or None}))
         self._part, self._size = self._part + 1, 0
 
     def _close(self) -> None:
@@ -158,17 +271,19 @@ class Recorder:
             logger.error("link %s: its recording lacks the end: %s", self._link_id, error.strerror or error)
 
 
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _stamp(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _line(**members: object) -> bytes:
-    document = {"time": _now()} | {name: value for name, value in members.items() if value is not None}
+def _line(now: float, members: Mapping[str, object]) -> bytes:
+    document = {"time": _stamp(now)} | {name: value for name, value in members.items() if value is not None}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
 
 
 def redact(frame: bytes, names: Collection[str]) -> bytes:
     """Replaces the value of every member with one of these names, at any depth; the rest stays as it is."""
+    if b"\\" not in frame and not any(name.encode("utf-8", "surrogatepass") in frame for name in names):
+        return frame
     pieces: list[bytes] = []
     done = 0
     tokens = _TOKEN.finditer(frame)

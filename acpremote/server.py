@@ -225,6 +225,8 @@ class Server:
         finally:
             for closer in self._closers:
                 closer()
+            if self._recordings is not None:
+                self._recordings.finish()
             if self._metrics is not None:
                 self._metrics.close()
             self._listening.set()
@@ -319,7 +321,7 @@ class Server:
         assert isinstance(connection, ServerSocket)
         link = self._new_link(channel, connection)
         channel.is_idle = lambda: link.relay.is_idle
-        channel.note = lambda text: link.log.info("%s", text)
+        channel.note = link.note
         self._tasks.start_soon(self._run_link, link, channel)
 
     def _new_link(self, channel: Channel, connection: ServerSocket) -> Link:

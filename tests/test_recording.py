@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from acpremote.ending import Ending, EndingKind
 from acpremote.errors import ConfigError
 from acpremote.options import MIB, ServerOptions
-from acpremote.recording import PARTS, Recordings, read_recording, redact
+from acpremote.recording import PARTS, Entry, Recordings, read_recording, redact
 
 from .raw import connect, wait_until
 from .running import FAST_PYTHON, command, exposed
@@ -47,6 +48,28 @@ def recorded(directory: Path, **options: object) -> Path:
     return file
 
 
+def written(recordings: Recordings) -> None:
+    """Waits until everything is written that was recorded so far."""
+    is_written = threading.Event()
+    recordings.writer.put(0, is_written.set)
+    assert is_written.wait(20)
+
+
+def hanging(recordings: Recordings) -> threading.Event:
+    """Lets the disk hang until the event is set."""
+    disk = threading.Event()
+
+    def hang() -> None:
+        disk.wait()
+
+    recordings.writer.put(0, hang)
+    return disk
+
+
+def entries_of(file: Path) -> list[Entry]:
+    return list(read_recording(file.read_bytes().splitlines(keepends=True)))
+
+
 def printed(*arguments: str) -> tuple[int, str, str]:
     with command("show", *arguments) as process:
         out, err = process.communicate(timeout=40)
@@ -55,7 +78,7 @@ def printed(*arguments: str) -> tuple[int, str, str]:
 
 class TestRecording:
     def test_it_holds_every_frame_verbatim_and_how_it_ended(self, tmp_path: Path) -> None:
-        entries = list(read_recording(recorded(tmp_path / "r").read_bytes().splitlines(keepends=True)))
+        entries = entries_of(recorded(tmp_path / "r"))
         assert [entry.frame for entry in entries] == [None, ASKED, ANSWERED, None]
         assert [entry.members.get("to") for entry in entries] == [None, "agent", "client", None]
         assert str(entries[0].members["peer"]).startswith("127.0.0.1 port ")
@@ -93,8 +116,10 @@ class TestRecording:
             recorder = recordings.record(str(link), "a test")
             for _ in range(30):
                 recorder.sent("client", [frame])
+                written(recordings)
                 os.utime(recorder.path, ns=(link, link))
             recorder.ended(DONE)
+            written(recordings)
             os.utime(recorder.path, ns=(link, link))
         files = sorted(tmp_path.glob("*.jsonl"))
         assert sum(file.stat().st_size for file in files) <= MIB
@@ -109,6 +134,81 @@ class TestRecording:
             with connect(server.port) as client:
                 client.send(ASKED)
                 assert client.receive() == ANSWERED
+
+
+UPDATES = 20_000
+FLOOD = f"""
+import sys
+sys.stdin.readline()
+for n in range({UPDATES}): sys.stdout.write('{{"method":"u","params":%d}}\\n' % n)
+sys.stdout.flush()
+sys.stdin.readline()
+"""
+
+
+class TestTheDisk:
+    """What it cannot take is left out and counted; no link ever waits for it."""
+
+    def test_a_flood_is_recorded_whole_and_in_order(self, tmp_path: Path) -> None:
+        options = ServerOptions(record_dir=tmp_path / "r")
+        with exposed([*FAST_PYTHON, FLOOD], server_options=options) as server, connect(server.port) as client:
+            client.send(b'{"method":"go"}')
+            heard = [client.receive() for _ in range(UPDATES)]
+            client.close()
+        [file] = (tmp_path / "r").iterdir()
+        assert [entry.frame for entry in entries_of(file) if entry.members.get("to") == "client"] == heard
+
+    @pytest.mark.parametrize("goes_on", [True, False], ids=["and the link goes on", "and the link ends"])
+    def test_what_it_is_too_slow_for_is_counted(
+        self, tmp_path: Path, goes_on: bool, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        recordings = Recordings(tmp_path, limit=MIB, queue_bytes=10_000)
+        recorder = recordings.record("7", "a test")
+        recorder.sent("agent", [ASKED])
+        written(recordings)
+        disk = hanging(recordings)
+        frames = [b'{"method":"u","params":[%d,"%b"]}' % (n, b"x" * 1000) for n in range(50)]
+        for frame in frames:
+            recorder.sent("client", [frame, frame])
+        disk.set()
+        written(recordings)
+        if goes_on:
+            recorder.sent("client", [b'{"method":"last"}'])
+        recorder.ended(DONE)
+        recordings.finish()
+        entries = entries_of(recorder.path)
+        kept = [entry.frame for entry in entries if entry.members.get("to") == "client"]
+        [left_out] = [entry.members["left_out"] for entry in entries if "left_out" in entry.members]
+        assert 0 < len(kept) < 20
+        assert len(kept) - goes_on + int(str(left_out)) == 2 * len(frames)
+        assert (
+            kept[: len(kept) - goes_on]
+            == [frame for frame in frames for _ in range(2)][: len(kept) - goes_on]
+        )
+        assert entries[-1].members["ending"] == "client_left"
+        assert caplog.text.count("its recording has gaps") == 1
+        assert f"{left_out} frames were left out" in printed(str(recorder.path))[1]
+
+    def test_a_frame_over_the_bound_is_recorded_if_nothing_else_waits(self, tmp_path: Path) -> None:
+        recordings = Recordings(tmp_path, limit=MIB, queue_bytes=10)
+        recorder = recordings.record("7", "a test")
+        recorder.sent("agent", [ASKED])
+        recorder.ended(DONE)
+        recordings.finish()
+        assert entries_of(recorder.path)[1].frame == ASKED
+
+    def test_a_disk_that_hangs_holds_the_end_of_the_server_only_for_a_moment(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        recordings = Recordings(tmp_path, limit=MIB)
+        disk = hanging(recordings)
+        recorder = recordings.record("7", "a test")
+        recorder.sent("agent", [ASKED])
+        recorder.ended(DONE)
+        recordings.writer.finish(timeout=0.01)
+        assert "lack their ends" in caplog.text
+        disk.set()
+        wait_until(lambda: not [each for each in threading.enumerate() if "recordings" in each.name])
 
 
 class TestRedaction:
@@ -162,18 +262,22 @@ class TestShow:
         assert ANSWERED.decode() in out
 
     def test_it_names_what_was_never_answered(self, tmp_path: Path) -> None:
-        recorder = Recordings(tmp_path, limit=MIB).record("7", "a test")
+        recordings = Recordings(tmp_path, limit=MIB)
+        recorder = recordings.record("7", "a test")
         recorder.sent("agent", [ASKED])
         recorder.ended(Ending(EndingKind.LOST, "gone"))
+        recordings.finish()
         assert "without an answer: session/prompt" in printed(str(recorder.path))[1]
 
     def test_no_character_of_a_recording_steers_the_terminal(self, tmp_path: Path) -> None:
-        recorder = Recordings(tmp_path, limit=MIB).record("7", "a \x1b[2J test")
+        recordings = Recordings(tmp_path, limit=MIB)
+        recorder = recordings.record("7", "a \x1b[2J test")
         hostile = (
             '{"method":"\\u001b]0;x\\u0007","params":{"text":"\\u202e\\u001b[31m"},"x":"\u009b1m"}'.encode()
         )
         recorder.sent("client", [hostile, b'{"id":"\x1b[1m","method":"\\u001b"}', b"[" * 100_000])
         recorder.ended(DONE)
+        recordings.finish()
         for flags in ([], ["--frames"]):
             status, out, _ = printed(*flags, str(recorder.path))
             assert status == 0

@@ -92,6 +92,10 @@ class _Telling:
             waiting = [method for method, _ in self._asked.values()]
             left = f"; without an answer: {', '.join(waiting)}" if waiting else ""
             return f"ended ({_text(members['ending'])}): {_text(members.get('reason'))}{left}"
+        if "left_out" in members:
+            return f"{_text(members['left_out'])} frames were left out: the disk was slower than the link"
+        if "note" in members:
+            return _text(members["note"])
         part = f", part {members['part']}" if members.get("part") else ""
         who = f"link {_text(members.get('link'))} of {_text(members.get('peer'))}"
         return f"{who}, {entry.time:%Y-%m-%d %H:%M:%S} UTC{part}"

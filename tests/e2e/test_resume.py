@@ -16,8 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from acpremote.options import ServerOptions
+from acpremote.recording import read_recording
+
 from ..raw import wait_until
-from ..running import FAST_PYTHON, alive, children_of, command, expose_command
+from ..running import FAST_PYTHON, alive, children_of, command, expose_command, exposed
 from ..transport.cutting import CuttingProxy, cutting_proxy
 
 REQUESTS, UPDATES = 120, 4000
@@ -184,6 +187,33 @@ def test_a_person_is_told_what_happens_in_one_line_each() -> None:
     assert told[3] == told[0]
     assert told[-1] == "acpremote: the connection was lost, and what was left could not be delivered"
     assert len(told) == 6
+
+
+def test_a_recording_tells_when_the_connection_was_lost_and_when_it_came_back(tmp_path: Path) -> None:
+    options = ServerOptions(record_dir=tmp_path)
+    with (
+        exposed(ECHO, server_options=options) as server,
+        bad_network(server.port) as (proxy, loop),
+        command("mirror", proxy.url) as mirror,
+    ):
+        say(mirror, NOTE)
+        assert hear(mirror) == NOTE
+        loop.call_soon_threadsafe(proxy.cut)
+        wait_until(lambda: proxy.accepted == 2)
+        say(mirror, NOTE)
+        assert hear(mirror) == NOTE
+        assert mirror.stdin is not None
+        mirror.stdin.close()
+        assert mirror.wait(15) == 0
+    [file] = tmp_path.iterdir()
+    entries = list(read_recording(file.read_bytes().splitlines(keepends=True)))
+    told = [str(entry.members.get("note") or entry.members.get("to") or "") for entry in entries]
+    lost, resumed = told[3:5]
+    assert told == ["", "agent", "client", lost, resumed, "agent", "client", ""]
+    assert lost.startswith("the connection was lost")
+    assert resumed.startswith("resumed after")
+    with command("show", str(file)) as show:
+        assert lost in show.communicate(timeout=40)[0].decode()
 
 
 def test_a_server_that_restarted_knows_no_link_and_every_open_request_is_settled() -> None:
