@@ -121,6 +121,7 @@ class TestRecording:
             recorder.ended(DONE)
             written(recordings)
             os.utime(recorder.path, ns=(link, link))
+        recordings.finish()
         files = sorted(tmp_path.glob("*.jsonl"))
         assert sum(file.stat().st_size for file in files) <= MIB
         assert all(file.stat().st_size <= MIB // PARTS for file in files)
