@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import enum
 import json
-import re
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
-from textwrap import indent
 from typing import Any, cast
 
 import anyio
@@ -25,7 +21,6 @@ from acp.schema import (
     ElicitationStringPropertySchema,
 )
 
-import acpremote.elicitation
 from acpremote.elicitation import (
     AcpSessionContext,
     ChoiceElicitationAccepted,
@@ -119,29 +114,6 @@ async def test_with_the_capability_alone_the_route_is_missing() -> None:
 async def test_without_the_capability_nothing_is_asked(flag: bool) -> None:
     with pytest.raises(ElicitationUnsupportedError):
         await ask_sdk_client(flag=flag, capability=False)
-
-
-def readme_example() -> str:
-    """The body of the README's typed question, as the text of an async function."""
-    readme = (Path(__file__).parent.parent / "README.md").read_text()
-    (example,) = [
-        block for block in re.findall(r"```python\n(.*?)```", readme, re.S) if "ask_choice" in block
-    ]
-    return "async def ask(session_id, client, capabilities):\n" + indent(example + "return target\n", "    ")
-
-
-async def test_the_question_in_the_readme_works_as_it_is_printed() -> None:
-    class Target(enum.Enum):
-        PREVIEW = 1
-        PRODUCTION = 2
-
-    names: dict[str, Any] = {**vars(acpremote.elicitation), "Target": Target}
-    exec(readme_example(), names)
-    async with (
-        agent_and_peer(FORMS) as (session, (reader, writer)),
-        connect_to_agent(cast(Client, LastOption()), writer, reader, use_unstable_protocol=True),
-    ):
-        assert await names["ask"]("s-1", session.client, FORMS) is Target.PRODUCTION
 
 
 @asynccontextmanager

@@ -105,12 +105,12 @@ class OwnershipHint:
         if side is not Side.CLIENT or found is None:
             return Verdict(frame)
         cwd = frame[slice(*found)]
-        if not cwd.startswith(b'"') or (editor_cwd := scan.unescape(cwd)) == self._remote_cwd:
+        if not cwd.startswith(b'"') or (client_cwd := scan.unescape(cwd)) == self._remote_cwd:
             return Verdict(frame)
         self._noted = True
         return Verdict(
             frame,
-            note=f"the editor wants to work in {editor_cwd!r}, but the agent was started in "
-            f"{self._remote_cwd!r}: if the files are on the agent's machine, add --host-ownership remote to "
-            "acpremote mirror; if they are on this one, all is well",
+            note=f"the client wants to work in {client_cwd!r}, but the agent was started in "
+            f"{self._remote_cwd!r}: if the files are on the agent's machine, say --host-ownership remote "
+            "(in Python host_ownership='remote'); if they are on this one, all is well",
         )

@@ -258,7 +258,7 @@ def test_another_directory_than_the_servers_is_hinted_at_once() -> None:
     assert verdict.forward == other
     assert verdict.note is not None
     assert verdict.note.startswith(
-        "the editor wants to work in '/home', but the agent was started in '/srv': "
+        "the client wants to work in '/home', but the agent was started in '/srv': "
     )
     assert "--host-ownership remote" in verdict.note
     assert not hint.concerns(b'"session/new"')
