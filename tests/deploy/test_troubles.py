@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
@@ -176,9 +179,54 @@ def test_the_proxy_does_not_pass_the_upgrade_on(tmp_path: Path) -> None:
     told("this path speaks WebSocket only", err)
 
 
-def test_the_relay_was_restarted_while_the_client_was_away() -> None:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+        port: int = free.getsockname()[1]
+        return port
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(not is_installed("nginx"), reason="nginx is not installed")
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_the_proxy_does_not_pass_the_host_on(is_allowed: bool, tmp_path: Path) -> None:
+    """The console's scripts come with an `Origin`, so that its page has to say what is the matter by itself."""
+    rewritten = ("proxy_set_header Host $http_host;", "")
+    port = free_port()
+    with proxied("nginx", [port], tmp_path, rewritten) as (front, authority):
+        origin = f"https://localhost:{front}"
+        trusted = ssl.create_default_context(cafile=str(authority))
+
+        def get(path: str, **headers: str) -> tuple[int, str]:
+            with closing(HTTPSConnection("localhost", front, context=trusted, timeout=20)) as connection:
+                connection.request("GET", f"/devbox/{path}", headers=headers)
+                with connection.getresponse() as response:
+                    return response.status, response.read().decode()
+
+        allowing = ("--allow-origin", origin) if is_allowed else ()
+        with relay("--port", str(port), *allowing, ACPREMOTE_TOKEN=TOKEN):
+            status, page = get("")
+            assert status == 200
+            told("The console has not started", page)
+            (script,) = re.findall(r'<script[^>]* src="([^"]+)"', page)
+            assert get(script, Origin=origin)[0] == (200 if is_allowed else 403)
+            upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+            secrets = {"Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Authorization": f"Bearer {TOKEN}"}
+            assert get("acp/ws", Origin=origin, **upgrade, **secrets)[0] == (101 if is_allowed else 403)
+
+
+def test_an_agent_prints_what_is_no_message() -> None:
+    chatty = [*FAST_PYTHON, "import sys; print('Starting ...', flush=True); sys.stdin.read()"]
+    with expose_command("--", *chatty) as (process, port), connect(port) as client:
+        client.send(ASKED)
+        assert process.stderr is not None
+        while b"is no message" not in (line := process.stderr.readline()):
+            assert line, "it was not said"
+    told("a line that is no message, dropped", line.decode())
+    assert "12 bytes of text: 'Starting ...'" in line.decode()
+
+
+def test_the_relay_was_restarted_while_the_client_was_away() -> None:
+    port = free_port()
     serve = ("expose", "--port", str(port), "--", *ANSWER)
     with command(*serve) as first, cable(port) as line:
         assert first.stderr is not None
