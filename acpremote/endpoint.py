@@ -17,7 +17,7 @@ from dataclasses import replace
 from email.utils import formatdate
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 from websockets.asyncio.connection import Connection
 from websockets.asyncio.server import ServerConnection
@@ -61,14 +61,25 @@ class DoorSocket(ServerSocket):
     doorkeeper: Doorkeeper
     grant: Grant | None = None
     connection_id = ""
+    _before_tls: bytearray | None = None
 
     def connection_made(self, transport: object) -> None:
         """Names it, and counts it among the sockets that have not got through."""
         super().connection_made(transport)
         self.connection_id = secrets.token_hex(16)
-        if self.doorkeeper.tls is not None:
-            self.transport.pause_reading()  # what comes now is not HTTP yet
+        self._before_tls = None if self.doorkeeper.tls is None else bytearray()
         self.doorkeeper.knocked(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Keeps what belongs to TLS until it can be handed on.
+
+        Pausing in `connection_made` would not do: uvloop begins to read after it, whatever it asked for.
+        """
+        if self._before_tls is None:
+            super().data_received(data)
+            return
+        self._before_tls += data
+        self.transport.pause_reading()
 
     async def handshake(self, *arguments: Any, **options: Any) -> None:
         """Performs the opening handshakes, all within `open_timeout`."""
@@ -82,15 +93,31 @@ class DoorSocket(ServerSocket):
 
     async def _agree_on_tls(self, context: ssl.SSLContext) -> None:
         early = _Early()
+        # Runs when `start_tls` has put its protocol in our place and before anything more is read.
+        self.loop.call_soon(self._hand_on)
         transport = await self.loop.start_tls(
             self.transport, early, context, server_side=True, ssl_shutdown_timeout=self.close_timeout
         )
         if transport is None or early.is_lost:
             raise ConnectionResetError("the client left as soon as TLS stood")
+        self._before_tls = None
         Connection.connection_made(self, transport)  # not our own, which would begin another handshake
         transport.set_protocol(self)
         for data in early.data:
             self.data_received(data)
+
+    def _hand_on(self) -> None:
+        """Gives TLS what came before it was there."""
+        waiting = self._before_tls
+        tls = cast(asyncio.BufferedProtocol, self.transport.get_protocol())
+        if cast(object, tls) is self or waiting is None:
+            return  # it was lost meanwhile
+        while waiting:
+            buffer = memoryview(tls.get_buffer(len(waiting)))
+            count = min(len(buffer), len(waiting))
+            buffer[:count] = waiting[:count]
+            del waiting[:count]
+            tls.buffer_updated(count)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stops counting it."""

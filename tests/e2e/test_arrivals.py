@@ -6,6 +6,7 @@ import logging
 import socket
 import ssl
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 
@@ -70,7 +71,9 @@ def waiting(server: Exposed) -> int:
 
 
 @contextmanager
-def over_tls(server: Exposed, certificate: SelfSigned) -> Iterator[RawClient]:
+def over_tls(
+    server: Exposed, certificate: SelfSigned, said_hello: Callable[[], object] = lambda: None
+) -> Iterator[RawClient]:
     """A link through TLS whose request, and a first frame, travel with the last flight of the TLS handshake."""
     context = client_context(pin=parse_fingerprint(certificate.fingerprint))
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -82,6 +85,7 @@ def over_tls(server: Exposed, certificate: SelfSigned) -> Iterator[RawClient]:
                 break
             except ssl.SSLWantReadError:
                 sock.sendall(outgoing.read())
+                said_hello()
                 incoming.write(sock.recv(65536))
         session.write(request_head() + masked(TEXT, NOTE))
         sock.sendall(outgoing.read())
@@ -208,6 +212,16 @@ def test_links_through_tls_that_are_open_do_not_count(certificate: SelfSigned, l
             open_link(client)
         assert waiting(server) == 0
         assert server.links == 2 * BOUND
+
+
+@LOOPS
+def test_what_tls_begins_with_may_come_before_the_server_looks(certificate: SelfSigned, loop: bool) -> None:
+    with served(certificate, loop=loop) as server:
+        for _ in range(5):
+            looks = threading.Event()
+            server.loop.call_soon_threadsafe(looks.wait)
+            with over_tls(server, certificate, looks.set) as client:
+                open_link(client)
 
 
 @LOOPS
