@@ -5,6 +5,7 @@ Must never resolve a name, and never show a query, which may hold a token. Read 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
@@ -16,6 +17,7 @@ __all__ = ["Address", "check_safe", "parse_address"]
 
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 DEFAULT_PATH = "/acp/ws"
+_WITHOUT_SCHEME = re.compile(r"[\w.-]+:\d+(/\S*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,11 @@ def parse_address(text: str) -> Address:
         if not parts.hostname or parts.port == 0:
             raise ValueError(text)
     except (KeyError, ValueError):
+        shown = text.partition("?")[0]
+        meant = f"; did you mean ws://{shown}?" if _WITHOUT_SCHEME.fullmatch(shown) else ""
         raise ConfigError(
-            f"{text!r} is no address of an endpoint; allowed: ws://HOST:PORT/acp/ws, wss://…, http(s)://…, "
-            "unix:PATH"
+            f"{shown!r} is no address of an endpoint; allowed: ws://HOST:PORT/acp/ws, wss://…, http(s)://…, "
+            f"unix:PATH{meant}"
         ) from None
     if parts.username is not None:
         raise ConfigError("an address must hold no user name and password; use --token-env or --header")

@@ -130,6 +130,15 @@ class TestAddress:
         with pytest.raises(ConfigError, match="is no address"):
             parse_address(text)
 
+    @pytest.mark.parametrize(
+        "text", ["localhost:8080", "127.0.0.1:8080/acp", "h-1.example:1/acp?token=s3cret"]
+    )
+    def test_a_forgotten_scheme_is_guessed_aloud(self, text: str) -> None:
+        with pytest.raises(ConfigError) as refusal:
+            parse_address(text)
+        assert str(refusal.value).endswith(f"; did you mean ws://{text.partition('?')[0]}?")
+        assert "s3cret" not in str(refusal.value)
+
     def test_credentials_in_it_are_refused_and_not_shown(self) -> None:
         with pytest.raises(ConfigError) as refusal:
             parse_address("ws://me:s3cret@h/acp")
