@@ -10,6 +10,7 @@ A person is told what happens in one line each, through the log. Read `resumable
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -56,6 +57,11 @@ class RedialSocket(LinkSocket, Protocol):
     async def watch(self, *, watch_sleep: bool = False) -> None:
         """Looks for signs of life until the socket is closed."""
         ...
+
+
+INTERRUPTED_TIMEOUT = 2.0
+"""Seconds that an interrupted client has for its goodbye. A close as if a rule was broken (1008) replaces it:
+the server would keep the link for any other."""
 
 
 class _Refused(Exception):
@@ -112,6 +118,13 @@ class ClientLink(ResumableChannel):
     def _patience(self, ending: Ending) -> float:
         """Who was interrupted, or has waited for answers in vain, does not wait to say so."""
         return self.goodbye_timeout if ending.is_orderly else 0
+
+    async def _leave(self, ending: Ending) -> None:
+        """Who was interrupted does not wait behind what the agent does not take, and hangs up for good."""
+        with anyio.move_on_after(math.inf if ending.is_orderly else INTERRUPTED_TIMEOUT) as scope:
+            await super()._leave(ending)
+        if scope.cancelled_caught:
+            self.fail(Ending(EndingKind.POLICY, f"hung up: {ending}"))
 
     async def _hear_out(self, ending: Ending) -> None:
         """Waits for the server's end, which tells whether the agent failed while we said goodbye."""

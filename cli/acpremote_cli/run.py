@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import logging.handlers
-import queue
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -21,6 +19,7 @@ import typer
 from acpremote.ending import ExitStatus
 from acpremote.errors import AcpRemoteError
 
+from .lines import Lines, lines_to
 from .wording import explain
 
 if TYPE_CHECKING:
@@ -47,10 +46,6 @@ LogFormat = Annotated[
     typer.Option(metavar="FORMAT", help="text, or json: one object a line.", case_sensitive=False),
 ]
 
-LOG_LINES = 10_000
-"""Log lines that may wait for a slow standard error; further ones are dropped."""
-
-
 LOG_MEMBERS = ("link", "peer", "ending", "status", "frames_from_client", "frames_from_agent", "address")
 """What records may say besides their message; members of a JSON log line."""
 
@@ -62,8 +57,8 @@ class _JsonLines(logging.Formatter):
         """Puts the message and whatever else the record says into one object."""
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         document = {"time": time, "level": record.levelname.lower(), "message": record.getMessage()}
-        if record.exc_text:
-            document["exception"] = record.exc_text
+        if record.exc_info:
+            document["exception"] = self.formatException(record.exc_info)
         told = {name: getattr(record, name, None) for name in LOG_MEMBERS}
         return json.dumps({**document, **{name: each for name, each in told.items() if each is not None}})
 
@@ -73,13 +68,19 @@ _FORMATS: dict[str, logging.Formatter] = {
     "json": _JsonLines(),
 }
 _formatter = _FORMATS["text"]
+_stderr: Lines | None = None
+"""Where lines go while the log does; otherwise they are printed."""
 
 
 def say(message: str, level: int = logging.INFO, **members: object) -> None:
     """Prints one line on stderr, in the format of the log, whatever the log's level."""
     record = logging.makeLogRecord({"msg": message, "levelno": level, **members})
     record.levelname = logging.getLevelName(level)
-    print(_formatter.format(record), file=sys.stderr, flush=True)
+    line = _formatter.format(record)
+    if _stderr is not None:
+        _stderr.put(line)
+    else:
+        print(line, file=sys.stderr, flush=True)
 
 
 def fail(message: str, status: ExitStatus) -> typer.Exit:
@@ -96,28 +97,27 @@ def fail_by(error: Exception, *, from_environment: bool = False) -> typer.Exit:
 
 @contextmanager
 def logging_to_stderr(level: str, log_format: str = "text") -> Iterator[None]:
-    """Sends the log to stderr from a thread of its own, so that nobody who does not read it can block us."""
-    global _formatter
+    """Sends the log to stderr, in such a way that nobody who does not read it can block us."""
+    global _formatter, _stderr
     _formatter = _FORMATS[log_format]
-    lines: queue.Queue[logging.LogRecord] = queue.Queue(LOG_LINES)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_formatter)
-    listener = logging.handlers.QueueListener(lines, handler)
     root = logging.getLogger()
-    root.addHandler(_Dropping(lines))
-    root.setLevel(level.upper())
-    listener.start()
-    try:
-        yield
-    finally:
-        listener.stop()
+    with lines_to(sys.stderr) as lines:
+        _stderr = lines
+        root.addHandler(_ToLines(lines))
+        root.setLevel(level.upper())
+        try:
+            yield
+        finally:
+            _stderr = None
 
 
-class _Dropping(logging.handlers.QueueHandler):
-    """Drops records when the queue is full instead of waiting."""
+class _ToLines(logging.Handler):
+    def __init__(self, lines: Lines) -> None:
+        super().__init__()
+        self._lines = lines
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 -- the standard library's name
-        """The queue is full."""
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.put(_formatter.format(record))
 
 
 def run(main: Callable[[], Awaitable[ExitStatus]]) -> None:
@@ -147,8 +147,15 @@ async def _awaited(main: Callable[[], Awaitable[ExitStatus]]) -> ExitStatus:
     """Lets SIGTERM cancel the command as the runner lets SIGINT, so that it can say goodbye."""
     task = asyncio.current_task()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    for number in _terminating():
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     return await main()
+
+
+def _terminating() -> list[signal.Signals]:
+    """SIGTERM, and what a terminal that is closed sends; `nohup` has that ignored."""
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGTERM] if is_ignored else [signal.SIGTERM, signal.SIGHUP]
 
 
 def _make_room(links: int) -> None:
@@ -171,7 +178,7 @@ def _every_address(host: str) -> str:
 
 
 async def serve_until_signal(server: Server) -> ExitStatus:
-    """Says where the server listens and serves until SIGINT or SIGTERM; a second signal is immediate."""
+    """Says where the server listens and serves until a signal says to stop; a second one is immediate."""
     say(f"listening on {server.address}", address=server.address)
     if kind := _every_address(urlsplit(server.address).hostname or ""):
         say(
@@ -191,9 +198,11 @@ async def serve_until_signal(server: Server) -> ExitStatus:
             server.close()
         received.append(number)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, *_terminating()):
         loop.add_signal_handler(number, on_signal, number)
     await server.wait_closed()
     if server.failure is not None:
         raise server.failure
-    return ExitStatus(128 + received[0]) if len(received) > 1 else ExitStatus.OK
+    if len(received) == 1:
+        return ExitStatus.OK
+    return ExitStatus.INTERRUPTED if received[0] == signal.SIGINT else ExitStatus.TERMINATED
