@@ -16,6 +16,7 @@ from acpremote.errors import ConfigError, ListenError
 from acpremote.options import ServerOptions, TransportOptions
 
 from .deploy.cable import cable
+from .e2e.test_resume import bad_network
 from .raw import connect, wait_until
 from .running import FAST_PYTHON, MAIN, Exposed, command, exposed
 
@@ -106,6 +107,46 @@ def test_they_are_off_unless_asked_for_and_then_cost_no_import() -> None:
         arguments = ["expose", "--host", "192.0.2.1", "--insecure-no-auth", *flags, "--", "cat"]
         shown = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
         assert shown.stdout.strip() == loaded, shown.stderr
+
+
+TICKING = [
+    *FAST_PYTHON,
+    """
+import sys, threading, time
+sys.stdin.readline()
+threading.Thread(target=lambda: [None for _ in sys.stdin], daemon=True).start()
+for n in range(1, 1000):
+    print('{"method":"tick","params":%d}' % n, flush=True)
+    time.sleep(0.01)
+""",
+]
+
+
+def test_frames_that_were_in_flight_when_the_connection_was_cut_are_counted_when_they_are_sent_again() -> (
+    None
+):
+    sent = 'acpremote_frames_total{to="client"}'
+    with (
+        exposed(TICKING, server_options=ON) as server,
+        bad_network(server.port) as (proxy, loop),
+        command("mirror", proxy.url) as mirror,
+    ):
+        assert mirror.stdin is not None
+        assert mirror.stdout is not None
+        mirror.stdin.write(b'{"method":"go"}\n')
+        mirror.stdin.flush()
+        heard = [json.loads(mirror.stdout.readline())["params"]]
+        before = numbers(server)
+        loop.call_soon_threadsafe(proxy.stall)
+        stalled = before[sent]
+        wait_until(lambda: numbers(server)[sent] > stalled + 10)
+        loop.call_soon_threadsafe(proxy.cut)
+        wait_until(lambda: numbers(server)["acpremote_resumes_total"] == 1)
+        after = numbers(server)
+        heard += [json.loads(mirror.stdout.readline())["params"] for _ in range(99)]
+    assert before["acpremote_replayed_frames_total"] == 0
+    assert after["acpremote_replayed_frames_total"] > 0
+    assert heard == list(range(1, 101)), "each once, in order"
 
 
 def test_an_address_that_cannot_be_used_is_an_error_at_start() -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from tests.bench import report
 from tests.bench.competitors import Competitor, all_competitors
-from tests.bench.growth import GROWTHS, Growth, growth_table
+from tests.bench.growth import GROWTHS, Growth, growth_table, journal_table
 from tests.bench.rounds import run_rounds
 from tests.bench.tools import Tools, compile_programs, default_cache, install
 from tests.bench.workloads import WORKLOADS, Effort, Workload
@@ -98,6 +98,8 @@ def main() -> None:
     for growth in chosen(GROWTHS, options.only):
         say(growth.name)
         print(*growth_table(growth, ours or competitors[:1], min(rounds, 3)), sep="\n")
+    if not options.only or any(word in "growth: journal" for word in options.only):
+        print(*journal_table(min(rounds, 3)), sep="\n")
 
 
 if __name__ == "__main__":

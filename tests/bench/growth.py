@@ -1,17 +1,21 @@
-"""How cost grows: with the size of a frame, the number of links, and of open requests. Ours only."""
+"""How cost grows: with the size of a frame, the number of links, of open requests, and what a journal keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import median
+from time import process_time
 
+from acpremote.core.journal import Outbox
 from tests.bench.competitors import Competitor, Relay, Shape, running
 from tests.bench.processes import BenchError, cpu_seconds
 
 SIZES = (1_000, 16_000, 256_000, 4_000_000, 64_000_000)
 LINKS = (1, 10, 100, 500)
 OPEN_REQUESTS = (1, 100, 10_000, 99_000)
+KEPT = (0, 64 * 1024, 1024 * 1024, 15 * 1024 * 1024)
+"""Bytes that a journal keeps; the last is nearly the whole window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +88,26 @@ def growth_table(growth: Growth, competitors: list[Competitor], rounds: int) -> 
         yield f"  {competitor.name:26}" + "".join(
             f"{median(each):>14.4g}" for each in zip(*costs, strict=True)
         )
+
+
+def journal_cost(kept: int, turns: int = 20_000) -> float:
+    """Microseconds of one frame's way through a journal that keeps so many bytes of other small frames."""
+    frame = b'{"jsonrpc":"2.0","method":"session/update","params":{"text":"%b"}}' % (b"x" * 40)
+    outbox = Outbox(window=16 * 1024 * 1024, max_size=1024 * 1024)
+    while outbox.size < kept:
+        outbox.queue([frame])
+        outbox.take(1024 * 1024)
+    before = process_time()
+    for number in range(1, turns + 1):
+        outbox.queue([frame])
+        outbox.take(1024 * 1024)
+        outbox.acknowledge(number)
+    return (process_time() - before) * 1e6 / turns
+
+
+def journal_table(rounds: int, values: tuple[int, ...] = KEPT) -> Iterator[str]:
+    """The journal alone, full against empty: no socket and no agent is in the way."""
+    yield "growth: bytes that a journal keeps: µs of processor time for a frame queued, sent and acknowledged"
+    yield f"  {'':26}" + "".join(f"{value:>14,}" for value in values)
+    costs = [[journal_cost(value) for value in values] for _ in range(rounds)]
+    yield f"  {'ours: journal':26}" + "".join(f"{median(each):>14.4g}" for each in zip(*costs, strict=True))

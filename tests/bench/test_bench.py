@@ -13,7 +13,7 @@ import pytest
 
 from tests.bench import report
 from tests.bench.competitors import Competitor, Shape, all_competitors, running
-from tests.bench.growth import GROWTHS, growth_table
+from tests.bench.growth import GROWTHS, growth_table, journal_table
 from tests.bench.processes import BenchError, Load, cpu_seconds, relay_processes
 from tests.bench.rounds import Results, run_rounds
 from tests.bench.tools import Tools, compile_programs, default_cache
@@ -108,6 +108,12 @@ def test_growth_is_measured_at_each_value(tools: Tools) -> None:
         tiny = replace(growth, values=(1, 3))
         _title, _head, row = growth_table(tiny, [named(tools, "bare pipe")], 1)
         assert len(row.split()) == len(["bare", "pipe", *tiny.values])
+
+
+def test_growth_of_a_journal_is_measured_from_empty_to_nearly_full() -> None:
+    _title, head, row = journal_table(1, (0, 100_000))
+    assert head.split() == ["0", "100,000"]
+    assert len(row.split()) == len(["ours:", "journal", *head.split()])
 
 
 def results_of(**values: list[float]) -> Results:
