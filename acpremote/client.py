@@ -20,7 +20,6 @@ from .core.relay import Relay
 from .core.side import Side
 from .ending import Ending, EndingKind
 from .errors import ConnectError, RemoteProtocolError
-from .metadata import parse_metadata
 from .options import ClientOptions, TransportOptions
 from .pump import Link
 from .transport.address import Address, check_safe, parse_address
@@ -141,6 +140,8 @@ async def _remote_cwd(dialer: Dialer, options: TransportOptions) -> str | None:
     """The server's directory, if an option makes it matter; a plain link does not tell it."""
     if options.host_ownership != "remote":
         return None
+    from .metadata import parse_metadata
+
     try:
         return parse_metadata(await dialer.fetch_metadata()).remote_cwd
     except (ConnectError, RemoteProtocolError) as error:

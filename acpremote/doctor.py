@@ -35,8 +35,8 @@ from .metadata import ServerMetadata, parse_metadata
 from .options import ClientOptions, TransportOptions
 from .tls import fingerprint
 from .transport.address import Address, check_safe, parse_address
-from .transport.dial import Dialer
-from .transport.websocket import ClientSocket, WebSocketChannel
+from .transport.dial import ClientSocket, Dialer
+from .transport.websocket import WebSocketChannel
 
 __all__ = ["Finding", "Verdict", "examine"]
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from email.utils import formatdate
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from websockets.asyncio.connection import Connection
 from websockets.asyncio.server import ServerConnection
@@ -27,10 +27,12 @@ from websockets.typing import Subprotocol
 
 from .core.access import Circumstances, Grant, Refusal, RequestHead, Route, Rules, decide
 from .core.credentials import ACP_SUBPROTOCOL, LINK_SUBPROTOCOL
-from .metadata import ServerMetadata
 from .options import TransportOptions
 from .transport.peer import is_stranger
-from .transport.websocket import ServerSocket
+from .transport.websocket import Socket
+
+if TYPE_CHECKING:
+    from .metadata import ServerMetadata
 
 __all__ = ["DoorSocket", "Doorkeeper", "Page"]
 
@@ -50,7 +52,7 @@ _SAY_EVERY = 10.0
 """Seconds between two warnings about sockets that were ended because too many waited."""
 
 
-class DoorSocket(ServerSocket):
+class DoorSocket(Socket, ServerConnection):
     """A server's end of a connection, with what the doorkeeper decided about it.
 
     `connection_id` names the socket to the client and in the log; it is no credential. TLS is agreed on here
@@ -296,6 +298,8 @@ class Doorkeeper:
 
     def metadata(self, *, authorized: bool) -> ServerMetadata:
         """The document at the mount path, as holders of the token or others see it."""
+        from .metadata import ServerMetadata
+
         rules, options = self.rules, self._options
         return ServerMetadata(
             package_version=version("acpremote"),

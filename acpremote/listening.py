@@ -18,7 +18,6 @@ from websockets.asyncio.server import ServerConnection, serve, unix_serve
 
 from .errors import ListenError
 from .options import ServerOptions
-from .tls import self_signed, server_context
 
 __all__ = ["listen", "remove_own_socket", "tls_of"]
 
@@ -48,9 +47,13 @@ async def listen(
 def tls_of(options: ServerOptions) -> tuple[ssl.SSLContext | None, str | None]:
     """The TLS context, and the fingerprint of a certificate of our own making."""
     if options.tls_self_signed:
+        from .tls import self_signed, server_context
+
         made = self_signed([options.host, *options.allowed_hosts], options.state_dir)
         return server_context(made.file), made.fingerprint
     if options.tls_certificate is not None:
+        from .tls import server_context
+
         return server_context(options.tls_certificate, options.tls_key), None
     return None, None
 

@@ -30,20 +30,20 @@ from .core.relay import Relay
 from .core.setup import bound_to, make_rules, wants_peer_check, warnings
 from .core.side import Side
 from .ending import Ending, EndingKind
-from .endpoint import Doorkeeper
+from .endpoint import Doorkeeper, DoorSocket
 from .errors import AcpRemoteError, ListenError
 from .listening import listen, remove_own_socket, tls_of
 from .options import ServerOptions, TransportOptions
 from .pump import Link, Observer
-from .recording import Recordings
 from .transport.channel import Channel
 from .transport.lazy import LazyChannel
 from .transport.links import LinkRegistry, ServerLink
 from .transport.peer import can_tell_users
-from .transport.websocket import WRITE_HIGH_WATER, ServerSocket, WebSocketChannel
+from .transport.websocket import WRITE_HIGH_WATER, WebSocketChannel
 
 if TYPE_CHECKING:
     from .metrics import Metrics
+    from .recording import Recordings
 
 __all__ = ["AgentSource", "Server", "start_server"]
 
@@ -88,7 +88,7 @@ class Server:
         self._registry = LinkRegistry(
             transport,
             self._open_link,
-            admitted=lambda socket: self.doorkeeper.admitted(cast(ServerSocket, socket)),
+            admitted=lambda socket: self.doorkeeper.admitted(cast(DoorSocket, socket)),
             has_room=lambda: len(self._links) < self._options.max_connections,
             remote_cwd=lambda: self.doorkeeper.remote_cwd,
         )
@@ -295,7 +295,7 @@ class Server:
         )
 
     async def _handle(self, connection: ServerConnection) -> None:
-        assert isinstance(connection, ServerSocket)
+        assert isinstance(connection, DoorSocket)
         connection.configure(self._transport, Side.CLIENT)
         if self._metrics is not None:
             connection.round_trip = self._metrics.round_trip
@@ -318,13 +318,13 @@ class Server:
         await link.closed.wait()
 
     def _open_link(self, channel: ServerLink, connection: object) -> None:
-        assert isinstance(connection, ServerSocket)
+        assert isinstance(connection, DoorSocket)
         link = self._new_link(channel, connection)
         channel.is_idle = lambda: link.relay.is_idle
         channel.note = link.note
         self._tasks.start_soon(self._run_link, link, channel)
 
-    def _new_link(self, channel: Channel, connection: ServerSocket) -> Link:
+    def _new_link(self, channel: Channel, connection: DoorSocket) -> Link:
         link_id = str(self._next_link)
         self._next_link += 1
         agent = LazyChannel(lambda: self._start_agent(link_id))
@@ -383,6 +383,8 @@ def _peer_name(connection: ServerConnection) -> str:
 def _recordings_of(options: ServerOptions) -> Recordings | None:
     if options.record_dir is None:
         return None
+    from .recording import Recordings
+
     return Recordings(options.record_dir, limit=options.record_limit, redacted=options.record_redact)
 
 

@@ -13,7 +13,6 @@ that ends in a slash, and behind TLS, where the page derives the socket's addres
 from __future__ import annotations
 
 import hashlib
-import html
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -103,6 +102,8 @@ def _directory() -> str:
 
 @lru_cache(maxsize=8)
 def _page(endpoint: str) -> bytes:
+    import html  # its table of entities would be loaded at every start
+
     template = (Path(__file__).parent / "index.html").read_text(encoding="utf-8")
     modules = [name for name in _assets() if name.endswith(".js")]
     preload = "\n  ".join(f'<link rel="modulepreload" href="{{assets}}/{name}">' for name in modules)

@@ -10,7 +10,7 @@ import logging
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from websockets.asyncio.client import ClientConnection, connect
@@ -27,23 +27,33 @@ from websockets.http11 import Response
 from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
-from ..core.credentials import ACP_SUBPROTOCOL
+from ..core.credentials import ACP_SUBPROTOCOL, LINK_SUBPROTOCOL
 from ..core.side import Side
 from ..errors import AcpRemoteError, ConfigError, ConnectError, ConnectRefused
 from ..options import ClientOptions, TransportOptions
-from ..tls import client_context, describe_tls_error, parse_fingerprint
 from .address import Address, check_safe
-from .cookies import Cookies
-from .fetch import fetch, get
-from .websocket import WRITE_HIGH_WATER, ClientSocket
+from .websocket import WRITE_HIGH_WATER, Socket
 
-__all__ = ["Dialer", "back_off", "with_retry"]
+if TYPE_CHECKING:  # a mirror starts with its editor: what most connections never need is loaded when they do
+    from .cookies import Cookies
+
+__all__ = ["ClientSocket", "Dialer", "back_off", "with_retry"]
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 FIRST_DELAY, LONGEST_DELAY = 0.25, 10.0
+
+
+class ClientSocket(Socket, ClientConnection):
+    """A client's end of a connection."""
+
+    @property
+    def is_link(self) -> bool:
+        """Whether the acpremote link was negotiated: some servers echo any subprotocol."""
+        headers = self.response.headers if self.response is not None else {}
+        return self.subprotocol == LINK_SUBPROTOCOL and headers.get("Acpremote-Link") == "1"
 
 
 class Dialer:
@@ -58,9 +68,8 @@ class Dialer:
         self.address = address
         self._client = client
         self._options = options
-        self._cookies = Cookies()
-        pin = None if client.tls_pin is None else parse_fingerprint(client.tls_pin)
-        self._tls = client_context(ca_file=client.ca_file, pin=pin) if address.has_tls else None
+        self._cookies: Cookies | None = None
+        self._tls = _tls_of(client) if address.has_tls else None
 
     async def dial(self, subprotocols: Sequence[str] = (ACP_SUBPROTOCOL,)) -> ClientSocket:
         """Connects once, offering `subprotocols` in this order.
@@ -103,6 +112,8 @@ class Dialer:
         Raises:
             ConnectError: there is none, or it cannot be read.
         """
+        from .fetch import fetch
+
         path = self.address.metadata_path
         return await fetch(self.address, path, self._headers(), self._tls, timeout=self._options.open_timeout)
 
@@ -112,6 +123,8 @@ class Dialer:
         Raises:
             ConnectError: there is no answer, or it is no HTTP.
         """
+        from .fetch import get
+
         return await get(self.address, path, self._headers(), self._tls, timeout=self._options.open_timeout)
 
     async def _connect(self, subprotocols: Sequence[str]) -> ClientConnection:
@@ -139,13 +152,26 @@ class Dialer:
         headers = list(self._client.headers)
         if self._client.bearer_token is not None:
             headers.append(("Authorization", f"Bearer {self._client.bearer_token}"))
-        cookie = self._cookies.header(self.address.url)
+        cookie = None if self._cookies is None else self._cookies.header(self.address.url)
         if cookie is not None and not any(name.lower() == "cookie" for name, _ in headers):
             headers.append(("Cookie", cookie))
         return headers
 
     def _keep_cookies(self, response: Response) -> None:
-        self._cookies.store(self.address.url, response.headers.get_all("Set-Cookie"))
+        set_cookie = response.headers.get_all("Set-Cookie")
+        if set_cookie and self._cookies is None:
+            from .cookies import Cookies
+
+            self._cookies = Cookies()
+        if self._cookies is not None:
+            self._cookies.store(self.address.url, set_cookie)
+
+
+def _tls_of(client: ClientOptions) -> ssl.SSLContext:
+    from ..tls import client_context, parse_fingerprint
+
+    pin = None if client.tls_pin is None else parse_fingerprint(client.tls_pin)
+    return client_context(ca_file=client.ca_file, pin=pin)
 
 
 class _Connect(connect):
@@ -172,6 +198,8 @@ def _translate(error: Exception, address: Address, client: ClientOptions) -> Acp
         case InvalidStatus():
             return _refused(address, client, error.response)
         case ssl.SSLError():
+            from ..tls import describe_tls_error
+
             return ConnectError(f"cannot connect: {describe_tls_error(error, address.host)}", final=True)
         case InvalidProxyStatus():
             status = error.response.status_code

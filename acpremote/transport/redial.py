@@ -26,9 +26,9 @@ from ..ending import Ending, EndingKind
 from ..errors import ChannelClosed, ConfigError, ConnectError, ConnectRefused, RemoteProtocolError
 from ..options import TransportOptions
 from .channel import Channel
-from .dial import back_off, with_retry
+from .dial import ClientSocket, back_off, with_retry
 from .resumable import LinkSocket, ResumableChannel, new_journal
-from .websocket import ClientSocket, WebSocketChannel
+from .websocket import WebSocketChannel
 
 __all__ = ["OFFERED", "ClientLink", "Remote", "open_remote"]
 

@@ -28,12 +28,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
-from websockets.asyncio.client import ClientConnection
-from websockets.asyncio.server import ServerConnection
 from websockets.frames import DATA_OPCODES, Frame, Opcode
 from websockets.protocol import State
 
-from ..core.credentials import LINK_SUBPROTOCOL
 from ..core.envelope import is_json
 from ..core.frame import as_line
 from ..core.journal import Message
@@ -49,7 +46,7 @@ if TYPE_CHECKING:
 else:
     _Base = object
 
-__all__ = ["ClientSocket", "Message", "ServerSocket", "Socket", "WebSocketChannel"]
+__all__ = ["Message", "Socket", "WebSocketChannel"]
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +81,8 @@ _SLEEP_CHECK = 5.0
 
 
 class Socket(_Base):
-    """What we add to a websockets connection; mixed into its server and its client class.
+    """What we add to a websockets connection; mixed into its server class by `DoorSocket` and into its client
+    class by `ClientSocket`, each where it is used: a command needs one of them only.
 
     `configure` must be called before the first message; `peer` names who is at the other end; `round_trip`
     is told the seconds between each ping and its pong.
@@ -407,20 +405,6 @@ def _time_asleep() -> float:
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
     return 0.0
-
-
-class ServerSocket(Socket, ServerConnection):
-    """A server's end of a connection."""
-
-
-class ClientSocket(Socket, ClientConnection):
-    """A client's end of a connection."""
-
-    @property
-    def is_link(self) -> bool:
-        """Whether the acpremote link was negotiated: some servers echo any subprotocol."""
-        headers = self.response.headers if self.response is not None else {}
-        return self.subprotocol == LINK_SUBPROTOCOL and headers.get("Acpremote-Link") == "1"
 
 
 class WebSocketChannel:

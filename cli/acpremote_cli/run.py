@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import signal
 import sys
@@ -55,6 +54,8 @@ class _JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Puts the message and whatever else the record says into one object."""
+        import json
+
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         document = {"time": time, "level": record.levelname.lower(), "message": record.getMessage()}
         if record.exc_info:
@@ -117,7 +118,10 @@ class _ToLines(logging.Handler):
         self._lines = lines
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._lines.put(_formatter.format(record))
+        try:
+            self._lines.put(_formatter.format(record))
+        except Exception:  # noqa: BLE001 -- a mistake in a log call must not end what it was telling of
+            self.handleError(record)
 
 
 def run(main: Callable[[], Awaitable[ExitStatus]]) -> None:

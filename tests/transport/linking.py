@@ -21,10 +21,9 @@ from acpremote.options import ClientOptions, ServerOptions, TransportOptions
 from acpremote.server import Server, start_server
 from acpremote.transport.address import parse_address
 from acpremote.transport.channel import Channel, MemoryChannel, memory_channels
-from acpremote.transport.dial import Dialer
+from acpremote.transport.dial import ClientSocket, Dialer
 from acpremote.transport.links import ServerLink
 from acpremote.transport.redial import OFFERED, ClientLink, Remote, open_remote
-from acpremote.transport.websocket import ClientSocket
 
 from .cutting import CuttingProxy, cutting_proxy
 
