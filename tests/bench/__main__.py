@@ -15,7 +15,7 @@ from tests.bench import report
 from tests.bench.competitors import Competitor, all_competitors
 from tests.bench.growth import GROWTHS, Growth, growth_table, journal_table
 from tests.bench.rounds import run_rounds
-from tests.bench.tools import Tools, compile_programs, default_cache, install
+from tests.bench.tools import Tools, compile_packages, compile_programs, default_cache, install
 from tests.bench.workloads import WORKLOADS, Effort, Workload
 
 QUICK = Effort(seconds=0.2, links=20, stall_bytes=64_000_000, stall_seconds=1.0)
@@ -81,6 +81,7 @@ def main() -> None:
         )
         return
     compile_programs(tools)
+    compile_packages()
     if not options.no_install:
         install(tools)
     if options.install:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
+SOURCES = HERE.parents[1]
 PEER = "acpremote==1.10.0"
 STDIO_TO_WS = "stdio-to-ws@0.2.0"
 
@@ -75,6 +76,14 @@ def compile_programs(tools: Tools) -> None:
         fresh = program.with_suffix(f".{os.getpid()}")
         _run("cc", "-O2", "-o", str(fresh), str(source))
         fresh.replace(program)
+
+
+def compile_packages() -> None:
+    """Compiles our packages to bytecode, as an installer does with the competitors'.
+
+    Where `PYTHONDONTWRITEBYTECODE` is set, an editable install would be compiled anew at every start.
+    """
+    _run(sys.executable, "-m", "compileall", "-q", str(SOURCES / "acpremote"), str(SOURCES / "cli"))
 
 
 def install(tools: Tools) -> None:
