@@ -153,6 +153,7 @@ class ProcessChannel:
         self._stderr = StderrLog(process.pid, shown=options.stderr_mode == "inherit")
         self._loop = asyncio.get_running_loop()
         self._timers: list[asyncio.TimerHandle] = []
+        self._was_gone = False
         self._watch_exit()
 
     async def connect(self, stdin: int, stdout: int, stderr: int) -> None:
@@ -189,7 +190,8 @@ class ProcessChannel:
         self._signal(signal.SIGTERM)
         self.status = self._process.wait()
         self.exited.set()
-        self._later(self._timeout, self._signal, signal.SIGKILL)
+        if not self._group_is_gone:  # asked now, before the number can be another's
+            self._later(self._timeout, self._signal, signal.SIGKILL)
         self._later(QUIET, self._end_when_quiet, self._stdout.bytes_received)
 
     def _later(self, delay: float, call: Callable[[int], None], argument: int) -> None:
@@ -205,19 +207,29 @@ class ProcessChannel:
             self._later(QUIET, self._end_when_quiet, self._stdout.bytes_received)
 
     def _signal(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+        if not self._group_is_gone:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
 
     @property
     def _group_is_gone(self) -> bool:
-        """Whether no process of the group is left. The kernel keeps the number while one is."""
-        try:
-            os.killpg(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-        return False
+        """Whether no process of the group is left. The kernel keeps the number so long, not longer."""
+        if not self._was_gone:
+            self._reap()
+            try:
+                os.killpg(self.pid, 0)
+            except ProcessLookupError:
+                self._was_gone = True
+            except PermissionError:
+                return False
+        return self._was_gone
+
+    def _reap(self) -> None:
+        """The first process of a container inherits orphans: they stay in their group until it takes them."""
+        if self.status is not None and os.getpid() == 1:
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-self.pid, os.WNOHANG)[0]:
+                    pass
 
     # -- the channel ------------------------------------------------------------------------------------
 

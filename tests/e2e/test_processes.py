@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -12,6 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -417,3 +419,44 @@ def test_the_relay_has_room_for_its_links_and_agents_keep_the_usual_limit() -> N
         client.send(b'{"method":"x"}')
         assert client.receive_json()["params"] == [256, hard]
         assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE) == (564, hard)
+
+
+def can_unshare() -> bool:
+    try:
+        return subprocess.run(["unshare", "--pid", "--fork", "true"], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not can_unshare(), reason="needs unshare and the right to make a namespace of processes")
+def test_the_first_process_of_a_container_takes_away_what_its_agents_leave() -> None:
+    """Without that, a link's end would wait for dead processes, and they would pile up."""
+    agent = 'read x; sleep 0.1 & sleep 1000 & echo \'{"method":"x"}\'; read y'
+    flags = ["expose", "--port", "0", "--terminate-timeout", "30", "--", "sh", "-c", agent]
+    unshare = ["unshare", "--pid", "--fork", "--kill-child", sys.executable, "-c", MAIN, *flags]
+    with subprocess.Popen(unshare, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stderr is not None
+            port = int(process.stderr.readline().split(b"/acp")[0].rsplit(b":", 1)[1])
+            [first] = children_of(process.pid)
+            for _ in range(3):
+                with connect(port) as client:
+                    client.send(b'{"method":"x"}')
+                    client.receive()
+                    client.close()
+            wait_until(lambda: len(all_children_of(first)) == 1)
+            os.kill(first, signal.SIGTERM)
+            assert process.wait(15) == 0
+        finally:
+            process.kill()
+
+
+def all_children_of(pid: int) -> list[int]:
+    """The children of a process, dead ones that were not taken away included."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                    found.append(int(entry.name))
+    return found
