@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import logging
 from dataclasses import dataclass
+from typing import NamedTuple
 
 __all__ = ["MAX_REASON_BYTES", "Ending", "EndingKind", "ExitStatus"]
 
@@ -51,8 +52,7 @@ class EndingKind(enum.Enum):
     INTERNAL = "internal"
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     close_code: int
     exit_status: ExitStatus
     log_level: int

@@ -13,12 +13,12 @@ import secrets
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from email.utils import formatdate
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec.structs import replace
 from websockets.asyncio.connection import Connection
 from websockets.asyncio.server import ServerConnection
 from websockets.datastructures import Headers

@@ -19,6 +19,8 @@ import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from .authority import BoundTo, normalize_origin, parse_authority, parse_origin
 from .credentials import LINK_SUBPROTOCOL, choose_subprotocol, offered_subprotocols, presents_token
 
@@ -104,8 +106,7 @@ class Rules:
         return self.mount_path.rstrip("/") + "/ws"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
     """What holds at the moment of the request.
 
     `stranger` is true for a connection from another user of this machine where that matters. `full`
@@ -119,8 +120,7 @@ class Circumstances:
     resumable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """Lets a request in.
 
     `authorized` says whether it may see what is for holders of the token only. `subprotocol` is the one
@@ -133,8 +133,7 @@ class Grant:
     subprotocol: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Turns a request away with an HTTP status and a sentence that repeats nothing of the request."""
 
     status: int

@@ -11,7 +11,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = [
     "Authority",
@@ -34,8 +35,7 @@ _AUTHORITY = re.compile(
 _ORIGIN = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>.+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(msgspec.Struct, frozen=True):
     """A normalised host with its port, or with None for the default port of whatever scheme applies."""
 
     host: str
@@ -98,8 +98,7 @@ def is_loopback_name(host: str) -> bool:
     return address is not None and address.is_loopback
 
 
-@dataclass(frozen=True, slots=True)
-class BoundTo:
+class BoundTo(msgspec.Struct, frozen=True):
     """What a server listens on: the name or address it was given and the addresses that came of it.
 
     Empty for a Unix socket, which counts as loopback.

@@ -7,8 +7,9 @@ with those are given to it, the rest never leaves the fast path. The policies ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from . import scan
 from .envelope import INVALID_REQUEST, Envelope, Kind, error_frame
@@ -17,8 +18,7 @@ from .side import Side
 __all__ = ["PASS", "MethodSet", "Policies", "Policy", "Verdict", "refuse"]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Says what becomes of a frame.
 
     `forward` is what goes on to the other side: the frame itself, edited bytes, or None for nothing.

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 from msgspec import Raw
 
 from ..ending import Ending, EndingKind
@@ -46,28 +46,24 @@ MAX_OPEN_BYTES = 16 * 1024 * 1024
 """Bytes that their ids may have together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(msgspec.Struct, frozen=True):
     """Send these frames to that side."""
 
     side: Side
     frames: Sequence[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """Tell the operator; the text holds no message content."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(msgspec.Struct, frozen=True):
     """Start the drain timer: the client will send nothing more, its replies are still to come."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(msgspec.Struct, frozen=True):
     """Close both channels with this ending. Nothing follows."""
 
     ending: Ending

@@ -8,7 +8,8 @@ Read `ownership.py` next.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from . import scan
 
@@ -23,8 +24,7 @@ class WrongType(ValueError):
     """Says that a value that matters is not an object."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(msgspec.Struct, frozen=True):
     """Says that the bytes from `start` to `end` become `value`."""
 
     start: int
