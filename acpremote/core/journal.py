@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ..ending import Ending, EndingKind
 from ..errors import RemoteProtocolError
 from . import control
-from .frame import split_lines
+from .batch import Batch, joined
 
 __all__ = ["BATCH_BYTES", "Inbox", "Journal", "Message", "Outbox"]
 
@@ -45,7 +45,7 @@ class Message(NamedTuple):
     data: bytes
 
 
-class _Batch:
+class _Kept:
     """Frames with consecutive numbers, joined; or an `end`, which is not text."""
 
     __slots__ = ("count", "data", "is_text")
@@ -70,8 +70,8 @@ class Outbox:
         """`window` and `max_size` are the peer's."""
         self.window = window
         self._batch_bytes = min(BATCH_BYTES, window // 4, max_size)
-        self._waiting: deque[_Batch] = deque()
-        self._sent: deque[_Batch] = deque()
+        self._waiting: deque[_Kept] = deque()
+        self._sent: deque[_Kept] = deque()
         self._in_flight = 0
         self.size = 0
         """Bytes kept: sent and unacknowledged, or waiting."""
@@ -89,12 +89,12 @@ class Outbox:
         """Takes frames in, none of which holds an LF. The caller heeds `size`; nothing is refused here."""
         if self._is_abandoned:
             return
-        data = b"\n".join(frames)
+        data = joined(frames)
         if len(data) <= self._batch_bytes or len(frames) == 1:
             self._append(len(frames), data)
         else:
-            for group in self._groups(frames):
-                self._append(len(group), b"\n".join(group))
+            for piece in _pieces(data, self._batch_bytes):
+                self._append(piece.count(b"\n") + 1, piece)
 
     def end(self, ending: Ending) -> None:
         """Queues the `end`. It has a number, so that its arrival is acknowledged like a frame's."""
@@ -103,22 +103,22 @@ class Outbox:
             return
         data = control.encode(control.End.from_ending(ending))
         self._account(1, len(data) + 1)
-        self._waiting.append(_Batch(1, data, is_text=False))
+        self._waiting.append(_Kept(1, data, is_text=False))
 
     def take(self, limit: int) -> list[Message]:
         """Gives what is to be sent now: as much as credit allows, about `limit` bytes at most."""
         messages: list[Message] = []
         waiting = self._waiting
         while waiting and limit > 0:
-            batch = waiting[0]
-            size = batch.size
+            kept = waiting[0]
+            size = kept.size
             if self._in_flight and self._in_flight + size > self.window:
                 break
             self._sent.append(waiting.popleft())
             self._in_flight += size
-            self.sent += batch.count
+            self.sent += kept.count
             limit -= size
-            messages.append(Message(batch.is_text, batch.data))
+            messages.append(Message(kept.is_text, kept.data))
         return messages
 
     def acknowledge(self, number: int) -> None:
@@ -131,16 +131,16 @@ class Outbox:
         if self._is_abandoned:
             return
         while number > self.acknowledged:
-            batch = self._sent[0]
-            count = min(batch.count, number - self.acknowledged)
-            before = batch.size
-            if count == batch.count:
+            kept = self._sent[0]
+            count = min(kept.count, number - self.acknowledged)
+            before = kept.size
+            if count == kept.count:
                 self._sent.popleft()
                 released = before
             else:
-                batch.data = batch.data.split(b"\n", count)[count]
-                batch.count -= count
-                released = before - batch.size
+                kept.data = kept.data.split(b"\n", count)[count]
+                kept.count -= count
+                released = before - kept.size
             self.acknowledged += count
             self._in_flight -= released
             self.size -= released
@@ -184,18 +184,21 @@ class Outbox:
                 last.data = b"%b\n%b" % (last.data, data)
                 last.count += count
                 return
-        self._waiting.append(_Batch(count, data))
+        self._waiting.append(_Kept(count, data))
 
-    def _groups(self, frames: Iterable[bytes]) -> Iterator[list[bytes]]:
-        group: list[bytes] = []
-        size = -1
-        for frame in frames:
-            if group and size + 1 + len(frame) > self._batch_bytes:
-                yield group
-                group, size = [], -1
-            group.append(frame)
-            size += 1 + len(frame)
-        yield group
+
+def _pieces(data: bytes, size: int) -> Iterator[bytes]:
+    """Cuts joined frames into pieces of so many bytes at most, or of one frame that is longer."""
+    start = 0
+    while len(data) - start > size:
+        end = data.rfind(b"\n", start, start + size + 1)
+        if end < 0:
+            end = data.find(b"\n", start)
+        if end < 0:
+            break
+        yield data[start:end]
+        start = end + 1
+    yield data[start:]
 
 
 class Inbox:
@@ -257,20 +260,21 @@ class Inbox:
         self._ending = ending
         self._reach_end()
 
-    def take(self) -> list[bytes]:
+    def take(self) -> Sequence[bytes]:
         """Gives frames, empty if there are none now; after that `ending` may have been reached."""
-        taken: list[bytes] = []
-        size = 0
+        if not self._unread:
+            return []
+        taken = [self._unread.popleft()]
+        size = len(taken[0])
         while self._unread and size < BATCH_BYTES:
-            data = self._unread.popleft()
-            size += len(data)
-            frames = split_lines(data)
-            taken = taken + frames if taken else frames
+            taken.append(self._unread.popleft())
+            size += len(taken[-1])
+        batch = Batch(taken[0] if len(taken) == 1 else b"\n".join(taken))
         self._unread_size -= size
         self._taken_size += size
-        self.taken += len(taken)
+        self.taken += len(batch)
         self._reach_end()
-        return taken
+        return batch
 
     def acknowledge(self) -> int:
         """Gives the number to acknowledge now."""

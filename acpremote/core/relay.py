@@ -22,6 +22,7 @@ from msgspec import Raw
 
 from ..ending import Ending, EndingKind
 from . import noise
+from .batch import Batch
 from .envelope import (
     INVALID_REQUEST,
     MISSING,
@@ -35,15 +36,10 @@ from .envelope import (
     peek_all,
 )
 from .policy import PASS, Policy
+from .requests import OpenRequests
 from .side import Side
 
 __all__ = ["Command", "Drain", "Finish", "Note", "Relay", "Send"]
-
-MAX_OPEN_REQUESTS = 100_000
-"""Requests that one side may have open at once; further ones are refused."""
-
-MAX_OPEN_BYTES = 16 * 1024 * 1024
-"""Bytes that their ids may have together."""
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -86,61 +82,58 @@ class Relay:
         self._policy = policy
         self._drains = drains
         self._state = _State.OPEN
-        self._open: dict[Side, dict[object, list[bytes]]] = {Side.CLIENT: {}, Side.AGENT: {}}
-        self._count = {Side.CLIENT: 0, Side.AGENT: 0}
-        self._bytes = {Side.CLIENT: 0, Side.AGENT: 0}
+        self._open = {Side.CLIENT: OpenRequests(), Side.AGENT: OpenRequests()}
         self.frames = {Side.CLIENT: 0, Side.AGENT: 0}
         """Frames received from each side, noise included."""
 
     @property
     def open_requests(self) -> int:
         """How many requests of the client wait for an answer."""
-        return self._count[Side.CLIENT]
+        return self._open[Side.CLIENT].count
 
     @property
     def is_idle(self) -> bool:
         """Whether neither side waits for an answer."""
-        return not any(self._open.values())
+        return not any(each.count for each in self._open.values())
 
-    def frames_received(self, side: Side, frames: list[bytes]) -> list[Command]:
-        """Takes a batch in; the usual answer is one `Send` of the same frames to the other side."""
-        if self._state is _State.FINISHED:
+    def frames_received(self, side: Side, frames: Sequence[bytes]) -> list[Command]:
+        """Takes a batch in; the usual answer is one `Send` of the same batch to the other side."""
+        if self._state is _State.FINISHED or not frames:
             return []
-        self.frames[side] += len(frames)
-        passed: list[bytes] = []
+        batch = Batch.of(frames)
+        self.frames[side] += len(batch)
         others: list[Command] = []
-        envelopes = peek_all(frames)
-        if envelopes is None:
-            self._judge_singly(side, frames, passed, others)
-        else:
-            self._judge_batch(side, frames, envelopes, passed, others)
+        envelopes = peek_all(batch)
+        passed = (
+            self._judge_singly(side, batch, others)
+            if envelopes is None
+            else self._judge_batch(side, batch, envelopes, others)
+        )
         commands: list[Command] = [Send(side.other, passed), *others] if passed else others
-        if self._state is _State.DRAINING and not self._open[Side.CLIENT]:
+        if self._state is _State.DRAINING and not self._open[Side.CLIENT].count:
             commands += self._finish(Ending(EndingKind.DONE, "the client left and everything was answered"))
         return commands
 
     def _judge_batch(
-        self,
-        side: Side,
-        frames: list[bytes],
-        envelopes: list[Envelope],
-        passed: list[bytes],
-        others: list[Command],
-    ) -> None:
+        self, side: Side, batch: Batch, envelopes: list[Envelope], others: list[Command]
+    ) -> Sequence[bytes]:
         """A busy batch is mostly notifications of one method: what passed once is not judged again."""
         passing: Raw | None = None
-        for frame, envelope in zip(frames, envelopes, strict=True):
+        changed: dict[int, bytes | None] = {}
+        for index, envelope in enumerate(envelopes):
             if envelope.id is MISSING and envelope.method == passing:
-                passed.append(frame)
                 continue
-            self._judge(side, frame, envelope, passed, others)
-            is_plain = envelope.kind is Kind.NOTIFICATION and bool(passed) and passed[-1] is frame
-            if is_plain and not self._policy.concerns(bytes(envelope.method)):
+            if not self._passes(side, envelope):
+                changed[index] = self._judge(side, batch[index], envelope, others)
+            elif envelope.kind is Kind.NOTIFICATION:
                 passing = envelope.method
+        if not changed:
+            return batch
+        edited = (changed.get(index, frame) for index, frame in enumerate(batch))
+        return [frame for frame in edited if frame is not None]
 
-    def _judge_singly(
-        self, side: Side, frames: list[bytes], passed: list[bytes], others: list[Command]
-    ) -> None:
+    def _judge_singly(self, side: Side, batch: Batch, others: list[Command]) -> Sequence[bytes]:
+        frames, passed = batch.frames, list[bytes]()
         if side is Side.AGENT:
             frames, junk = noise.sift(frames)
             if junk:
@@ -154,59 +147,64 @@ class Relay:
             except InvalidFrame as error:
                 self._invalid(side, frame, error, passed, others)
                 continue
-            self._judge(side, frame, envelope, passed, others)
+            self._pass(side, frame, envelope, passed, others)
+        return passed
 
-    def _judge(
+    def _pass(
         self, side: Side, frame: bytes, envelope: Envelope, passed: list[bytes], others: list[Command]
     ) -> None:
+        judged = frame if self._passes(side, envelope) else self._judge(side, frame, envelope, others)
+        if judged is not None:
+            passed.append(judged)
+
+    def _passes(self, side: Side, envelope: Envelope) -> bool:
+        """Takes in a frame that passes as it is; False if it has to be judged."""
+        if envelope.method is MISSING:
+            if envelope.kind is None:
+                return False
+            self._open[side.other].settle(envelope)
+            return True
+        raw_method = bytes(envelope.method)
+        if not raw_method.startswith(b'"') or self._policy.concerns(raw_method):
+            return False
+        return envelope.id is MISSING or self._register(side, envelope)
+
+    def _judge(self, side: Side, frame: bytes, envelope: Envelope, others: list[Command]) -> bytes | None:
+        """Decides about every other frame: gives what is passed on in its place."""
         kind = envelope.kind
         if kind is None:
-            self._no_message(side, frame, envelope, passed, others)
-            return
-        if kind is not Kind.RESPONSE:
-            raw_method = bytes(envelope.method)
-            if side is Side.CLIENT and not raw_method.startswith(b'"'):
-                self._refuse(side, b"null", INVALID_REQUEST, "the method is not a string", others)
-                return
-            if self._policy.concerns(raw_method):
-                verdict = self._policy.judge(side, frame, envelope)
-                if verdict.note is not None:
-                    others.append(Note(verdict.note))
-                if verdict.answer is not None:
-                    others.append(Send(side, [verdict.answer]))
-                if verdict.forward is None:
-                    return
-                frame = verdict.forward
-        if kind is Kind.REQUEST and not self._register(side, envelope, others):
-            return
-        if kind is Kind.RESPONSE:
-            self._settle(side, envelope)
-        passed.append(frame)
+            return self._no_message(side, frame, envelope, others)
+        raw_method = bytes(envelope.method)
+        if side is Side.CLIENT and not raw_method.startswith(b'"'):
+            self._refuse(side, b"null", INVALID_REQUEST, "the method is not a string", others)
+            return None
+        forward: bytes | None = frame
+        if self._policy.concerns(raw_method):
+            verdict = self._policy.judge(side, frame, envelope)
+            if verdict.note is not None:
+                others.append(Note(verdict.note))
+            if verdict.answer is not None:
+                others.append(Send(side, [verdict.answer]))
+            forward = verdict.forward
+        if forward is not None and kind is Kind.REQUEST and not self._register(side, envelope):
+            self._refuse(side, bytes(envelope.id), REQUEST_LOST, self._no_room(side), others)
+            return None
+        return forward
 
-    def _register(self, side: Side, envelope: Envelope, others: list[Command]) -> bool:
-        raw = bytes(envelope.id)
+    def _register(self, side: Side, envelope: Envelope) -> bool:
         if side is Side.AGENT and self._state is _State.DRAINING:
-            self._refuse(side, raw, REQUEST_LOST, "the client has gone", others)
             return False
-        if self._count[side] >= MAX_OPEN_REQUESTS or self._bytes[side] + len(raw) > MAX_OPEN_BYTES:
-            said = f"{self._count[side]} requests are open already; with this id there would be too many"
-            self._refuse(side, raw, REQUEST_LOST, said, others)
+        raw_id = bytes(envelope.id)
+        table = self._open[side]
+        if not table.has_room(raw_id):
             return False
-        self._open[side].setdefault(envelope.key, []).append(raw)
-        self._count[side] += 1
-        self._bytes[side] += len(raw)
+        table.open(envelope, raw_id)
         return True
 
-    def _settle(self, side: Side, envelope: Envelope) -> None:
-        """A response from `side` answers the oldest open request of the other side with its id, if any."""
-        table = self._open[side.other]
-        waiting = table.get(envelope.key)
-        if waiting is None:
-            return
-        self._count[side.other] -= 1
-        self._bytes[side.other] -= len(waiting.pop(0))
-        if not waiting:
-            del table[envelope.key]
+    def _no_room(self, side: Side) -> str:
+        if side is Side.AGENT and self._state is _State.DRAINING:
+            return "the client has gone"
+        return f"{self._open[side].count} requests are open already; with this id there would be too many"
 
     def _refuse(self, side: Side, raw_id: bytes, code: int, message: str, others: list[Command]) -> None:
         others.append(Send(side, [error_frame(raw_id, code, message)]))
@@ -225,20 +223,21 @@ class Relay:
             return
         found = noise.salvage(frame)
         for member, envelope in found:
-            self._judge(side, member, envelope, passed, others)
+            self._pass(side, member, envelope, passed, others)
         if not found:
             others.append(Note(noise.describe([frame])))
 
     def _no_message(
-        self, side: Side, frame: bytes, envelope: Envelope, passed: list[bytes], others: list[Command]
-    ) -> None:
+        self, side: Side, frame: bytes, envelope: Envelope, others: list[Command]
+    ) -> bytes | None:
         """A JSON object without method, result and error."""
+        if side is Side.AGENT and not envelope.is_noise:
+            return frame
         if side is Side.CLIENT:
             self._refuse(side, b"null", INVALID_REQUEST, "the object is no JSON-RPC message", others)
-        elif envelope.is_noise:
-            others.append(Note(noise.describe([frame])))
         else:
-            passed.append(frame)
+            others.append(Note(noise.describe([frame])))
+        return None
 
     def side_closed(self, side: Side, ending: Ending) -> list[Command]:
         """Takes in that no frame will come from `side` any more."""
@@ -246,7 +245,7 @@ class Relay:
             return []
         if side is Side.AGENT:
             return self._finish(self._with_unanswered(ending))
-        if not self._drains or not self._open[Side.CLIENT]:
+        if not self._drains or not self._open[Side.CLIENT].count:
             return self._finish(ending)
         self._state = _State.DRAINING
         return [*self._settle_all(Side.AGENT, Ending(EndingKind.CLIENT_LEFT, "the client has gone")), Drain()]
@@ -264,8 +263,7 @@ class Relay:
         lost: list[bytes] = []
         for frame in frames:
             envelope = peek(frame)
-            if envelope.kind is Kind.REQUEST and envelope.key in self._open[Side.CLIENT]:
-                self._settle(Side.AGENT, envelope)
+            if envelope.kind is Kind.REQUEST and self._open[Side.CLIENT].settle(envelope):
                 lost.append(_lost(bytes(envelope.id), ending))
         return [Send(Side.CLIENT, lost)] if lost else []
 
@@ -278,7 +276,7 @@ class Relay:
         return self._finish(ending)
 
     def _with_unanswered(self, ending: Ending) -> Ending:
-        count = self._count[Side.CLIENT]
+        count = self._open[Side.CLIENT].count
         if not count or not ending.is_orderly:
             return ending
         what = "1 request was" if count == 1 else f"{count} requests were"
@@ -297,10 +295,7 @@ class Relay:
 
     def _settle_all(self, side: Side, ending: Ending) -> list[Command]:
         """Answers every open request of `side` with an error."""
-        table = self._open[side]
-        frames = [_lost(raw, ending) for waiting in table.values() for raw in waiting]
-        table.clear()
-        self._count[side] = self._bytes[side] = 0
+        frames = [_lost(raw_id, ending) for raw_id in self._open[side].take_all()]
         return [Send(side, frames)] if frames else []
 
 

@@ -13,7 +13,11 @@ class Side(enum.Enum):
     CLIENT = "client"
     AGENT = "agent"
 
-    @property
-    def other(self) -> Side:
-        """The opposite side."""
-        return Side.AGENT if self is Side.CLIENT else Side.CLIENT
+    other: Side
+    """The opposite side."""
+
+    # Every frame is looked up by its side, and the hash of an enum member is computed in Python.
+    __hash__ = object.__hash__
+
+
+Side.CLIENT.other, Side.AGENT.other = Side.AGENT, Side.CLIENT

@@ -63,7 +63,7 @@ class ThreadedChannel:
         self._thread = thread
         self._channel = channel
 
-    async def receive(self) -> list[bytes]:
+    async def receive(self) -> Sequence[bytes]:
         """See `Channel.receive`; but what a cancelled call had received is lost."""
         return await self._thread.call(self._channel.receive)
 

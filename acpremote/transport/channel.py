@@ -27,7 +27,7 @@ class Channel(Protocol):
     keep their order. Cancelling `receive` loses nothing; cancelling `send` may leave its frames queued.
     """
 
-    async def receive(self) -> list[bytes]:
+    async def receive(self) -> Sequence[bytes]:
         """Waits for frames and returns all that have arrived, at least one, in order.
 
         Raises:

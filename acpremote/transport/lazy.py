@@ -31,7 +31,7 @@ class LazyChannel:
         """Whether a frame was sent and the channel was opened."""
         return self._channel is not None
 
-    async def receive(self) -> list[bytes]:
+    async def receive(self) -> Sequence[bytes]:
         """See `Channel.receive`."""
         if self._channel is None:
             await self._decided.wait()

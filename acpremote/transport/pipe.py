@@ -16,6 +16,7 @@ from typing import cast
 
 import anyio
 
+from ..core.batch import Batch, join, joined
 from ..core.envelope import is_json
 from ..core.frame import LineSplitter
 from ..core.noise import is_utf8
@@ -34,6 +35,10 @@ WRITE_HIGH_WATER = 1024 * 1024
 """Bytes that may wait to be written before `send` waits."""
 
 
+COPIED = 16 * 1024
+"""Bytes below which it is cheaper to copy a batch than to write its last LF apart."""
+
+
 class LineReader(asyncio.Protocol):
     """Receives frames, one a line."""
 
@@ -42,7 +47,7 @@ class LineReader(asyncio.Protocol):
         self._who = who
         self._max_size = max_size
         self._splitter = LineSplitter(max_size)
-        self._frames: list[bytes] = []
+        self._batches: list[Batch] = []
         self._size = 0
         self._paused = False
         self._waiter: asyncio.Future[None] | None = None
@@ -57,10 +62,10 @@ class LineReader(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Cuts what one read gave into frames."""
         self.bytes_received += len(data)
-        frames = self._splitter.feed(data)
-        if frames:
-            self._frames += frames
-            self._size += len(data) + FRAME_OVERHEAD * len(frames)
+        batch = self._splitter.feed(data)
+        if batch is not None:
+            self._batches.append(batch)
+            self._size += len(data) + FRAME_OVERHEAD * len(batch)
         if self._splitter.overflowed:
             self.end(
                 Ending(EndingKind.TOO_BIG, f"{self._who} wrote a line of more than {self._max_size} bytes")
@@ -77,13 +82,14 @@ class LineReader(asyncio.Protocol):
         """The writer has closed; an unterminated last line counts if it is a complete JSON object."""
         if self.ending is None:
             last = self._splitter.finish()
-            self._frames += [line for line in last if line[:1] == b"{" and is_utf8(line) and is_json(line)]
+            if last is not None and last.data[:1] == b"{" and is_utf8(last.data) and is_json(last.data):
+                self._batches.append(last)
             self.end(Ending(EndingKind.DONE, f"{self._who} closed its output"))
 
     @property
     def is_quiet(self) -> bool:
         """Whether everything written was received: nothing waits here, nor in the pipe."""
-        return not self._frames and not self._paused and not self._unread
+        return not self._batches and not self._paused and not self._unread
 
     @property
     def _unread(self) -> int:
@@ -113,18 +119,18 @@ class LineReader(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def receive(self) -> list[bytes]:
+    async def receive(self) -> Batch:
         """See `Channel.receive`."""
-        while not self._frames:
+        while not self._batches:
             if self.ending is not None:
                 raise ChannelClosed(self.ending)
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        frames, self._frames, self._size = self._frames, [], 0
+        batches, self._batches, self._size = self._batches, [], 0
         if self._paused:
             self._paused = False
             self._reading(True)
-        return frames
+        return batches[0] if len(batches) == 1 else join(batches)
 
 
 class LineWriter(asyncio.BaseProtocol):
@@ -180,9 +186,12 @@ class LineWriter(asyncio.BaseProtocol):
         """See `Channel.send`."""
         if self.ending is not None or self._transport is None:
             raise ChannelClosed(self.ending or Ending(EndingKind.LOST, f"{self._who} is not connected"))
-        data = b"\n".join((*frames, b""))
-        self._written += len(data)
-        self._transport.write(data)
+        data = joined(frames)
+        self._written += len(data) + 1
+        if len(data) < COPIED:
+            self._transport.write(data + b"\n")
+        else:
+            self._transport.writelines([data, b"\n"])
         while self._paused:
             await self._wait_room()
 

@@ -233,7 +233,7 @@ class ProcessChannel:
 
     # -- the channel ------------------------------------------------------------------------------------
 
-    async def receive(self) -> list[bytes]:
+    async def receive(self) -> Sequence[bytes]:
         """See `Channel.receive`. The ending tells exit status or signal."""
         try:
             return await self._stdout.receive()

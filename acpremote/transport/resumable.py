@@ -124,7 +124,7 @@ class ResumableChannel:
 
     # -- the channel ------------------------------------------------------------------------------------
 
-    async def receive(self) -> list[bytes]:
+    async def receive(self) -> Sequence[bytes]:
         """See `Channel.receive`."""
         inbox = self.journal.inbox
         while True:

@@ -57,7 +57,7 @@ class StdioChannel:
         else:
             _ThreadWriter(loop, self._stdout, self._writer).start()
 
-    async def receive(self) -> list[bytes]:
+    async def receive(self) -> Sequence[bytes]:
         """See `Channel.receive`."""
         try:
             return await self._reader.receive()

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acpremote.core.envelope import MIN_BATCH, peek, peek_all
+from acpremote.core.batch import Batch
+from acpremote.core.envelope import peek, peek_all
 from acpremote.core.policy import PASS, Policies, Policy
 from acpremote.core.relay import Command, Note, Relay, Send
 from acpremote.core.side import Side
@@ -102,16 +103,16 @@ def test_a_batch_gives_what_its_frames_give_one_by_one(
 
 @given(BATCHES)
 def test_frames_are_read_together_as_each_is_read_alone(frames: list[bytes]) -> None:
-    together = peek_all(frames)
+    together = peek_all(Batch.of(frames))
     if together is not None:
         assert together == [peek(frame) for frame in frames]
 
 
 @pytest.mark.parametrize("odd", [b"", b"   ", b"banner", b'{"method":"\xff"}', b'{"a":"\\ud83d"}'])
 def test_a_frame_that_needs_a_closer_look_is_never_read_together(odd: bytes) -> None:
-    plain = [UPDATE % n for n in range(MIN_BATCH)]
-    assert peek_all(plain) is not None
-    assert peek_all([*plain, odd, *plain]) is None
+    plain = [UPDATE % n for n in range(4)]
+    assert peek_all(Batch.of(plain)) is not None
+    assert peek_all(Batch.of([*plain, odd, *plain])) is None
 
 
 def test_what_passes_is_the_same_object() -> None:

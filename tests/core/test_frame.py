@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acpremote.core.frame import LineSplitter, as_line, split_lines
+from acpremote.core.batch import split_lines
+from acpremote.core.frame import LineSplitter, as_line
 
 STREAM = st.lists(
     st.sampled_from([b"\n", b"\r", b"\r\n", b"{}", b" ", "\u2028".encode(), b"\xc2\x85", b"\xff", b"ab"])
@@ -17,8 +18,8 @@ STREAM = st.lists(
 
 def split(chunks: list[bytes], max_size: int = 1000) -> tuple[list[bytes], bool]:
     splitter = LineSplitter(max_size)
-    frames = [frame for chunk in chunks for frame in splitter.feed(chunk)]
-    return frames + splitter.finish(), splitter.overflowed
+    frames = [frame for chunk in chunks for frame in splitter.feed(chunk) or ()]
+    return [*frames, *(splitter.finish() or ())], splitter.overflowed
 
 
 @given(STREAM.map(b"".join), st.lists(st.integers(0, 40)), st.sampled_from([2, 5, 1000]))
@@ -61,8 +62,8 @@ def test_nothing_comes_after_a_line_that_is_too_long() -> None:
     splitter = LineSplitter(4)
     assert splitter.feed(b"ok\n12345\nok\n") == [b"ok"]
     assert splitter.overflowed
-    assert splitter.feed(b"ok\n") == []
-    assert splitter.finish() == []
+    assert splitter.feed(b"ok\n") is None
+    assert splitter.finish() is None
 
 
 def test_raw_line_breaks_in_a_message_become_spaces() -> None:

@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from acpremote.core.envelope import Envelope, peek
 from acpremote.core.policy import Verdict
-from acpremote.core.relay import MAX_OPEN_REQUESTS, Command, Drain, Finish, Note, Relay, Send
+from acpremote.core.relay import Command, Drain, Finish, Note, Relay, Send
+from acpremote.core.requests import MAX_OPEN_REQUESTS
 from acpremote.core.side import Side
 from acpremote.ending import Ending, EndingKind
 
@@ -327,7 +328,7 @@ class EveryRequestIsAnswered(RuleBasedStateMachine):
     def answer(self, side: Side, each: bytes) -> None:
         if self.finished or (side is CLIENT and self.client_left):
             return
-        before = len(self.relay._open[side.other].get(Envelope(id=_raw(each)).key, ()))
+        before = len(self.relay._open[side.other]._raw_ids.get(Envelope(id=_raw(each)).key, ()))
         self.owed[side.other] -= min(before, 1)
         self.take(self.relay.frames_received(side, [b'{"id":%b,"result":0}' % each]), answering=side.other)
 
@@ -357,7 +358,7 @@ class EveryRequestIsAnswered(RuleBasedStateMachine):
     def the_table_holds_what_is_owed(self) -> None:
         if not self.finished:
             for side in Side:
-                assert sum(map(len, self.relay._open[side].values())) == self.owed[side]
+                assert sum(map(len, self.relay._open[side]._raw_ids.values())) == self.owed[side]
 
 
 def _raw(text: bytes) -> Any:

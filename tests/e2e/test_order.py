@@ -8,7 +8,7 @@ import time
 import pytest
 
 from acpremote.core.envelope import REQUEST_LOST
-from acpremote.core.relay import MAX_OPEN_REQUESTS
+from acpremote.core.requests import MAX_OPEN_REQUESTS
 from tests.raw import connect
 from tests.running import FAST_PYTHON, exposed
 
