@@ -164,12 +164,12 @@ def peek_all(batch: Batch) -> list[Envelope] | None:
     try:
         if not data.isascii():
             data.decode()
-        if len(batch) == 1:
+        if batch.lines == 1:
             return [_decode(data)]
         envelopes = _decoder.decode_lines(data)
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
         return None
-    return envelopes if len(envelopes) == len(batch) else None
+    return envelopes if len(envelopes) == batch.lines else None
 
 
 def _peek_slowly(frame: bytes) -> Envelope:

@@ -39,8 +39,7 @@ class LineSplitter:
             self._keep(chunk)
             return None
         if self._pieces:
-            self._pieces.append(chunk[:end])
-            lines = b"".join(self._pieces)
+            lines = b"".join((*self._pieces, memoryview(chunk)[:end]))
             self._pieces.clear()
             self._size = 0
         else:

@@ -81,6 +81,11 @@ class Outbox:
         self._is_abandoned = False
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to send, now or when credit comes."""
+        return bool(self._waiting)
+
+    @property
     def is_delivered(self) -> bool:
         """Whether the peer has taken everything, or will take nothing more."""
         return self._is_abandoned or self.acknowledged == self.queued
@@ -89,9 +94,9 @@ class Outbox:
         """Takes frames in, none of which holds an LF. The caller heeds `size`; nothing is refused here."""
         if self._is_abandoned:
             return
-        data = joined(frames)
-        if len(data) <= self._batch_bytes or len(frames) == 1:
-            self._append(len(frames), data)
+        data, count = joined(frames), len(frames)
+        if len(data) <= self._batch_bytes or count == 1:
+            self._append(count, data)
         else:
             for piece in _pieces(data, self._batch_bytes):
                 self._append(piece.count(b"\n") + 1, piece)
@@ -272,7 +277,7 @@ class Inbox:
         batch = Batch(taken[0] if len(taken) == 1 else b"\n".join(taken))
         self._unread_size -= size
         self._taken_size += size
-        self.taken += len(batch)
+        self.taken += batch.lines
         self._reach_end()
         return batch
 

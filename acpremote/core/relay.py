@@ -101,7 +101,7 @@ class Relay:
         if self._state is _State.FINISHED or not frames:
             return []
         batch = Batch.of(frames)
-        self.frames[side] += len(batch)
+        self.frames[side] += batch.lines
         others: list[Command] = []
         envelopes = peek_all(batch)
         passed = (

@@ -15,8 +15,9 @@ due), as long as the socket has room; a task of the socket goes on when it has r
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import anyio
@@ -25,9 +26,12 @@ from ..core.journal import Inbox, Journal, Message, Outbox
 from ..ending import Ending, EndingKind
 from ..errors import ChannelClosed, RemoteProtocolError
 from ..options import TransportOptions
+from .bell import Bell
 from .budget import JournalBudget
 
 __all__ = ["LinkSocket", "ResumableChannel", "new_journal"]
+
+logger = logging.getLogger(__name__)
 
 ACK_DELAY = 0.2
 """Seconds after which frames that were taken are acknowledged, however few they are."""
@@ -59,6 +63,14 @@ class LinkSocket(Protocol):
 
     async def receive_messages(self) -> list[Message]:
         """Waits for messages; raises `ChannelClosed` after the last."""
+        ...
+
+    def deliver(self, receiver: Callable[[list[Message]], None]) -> None:
+        """Gives messages to `receiver` as they arrive, from now on."""
+        ...
+
+    async def wait_ended(self) -> Ending:
+        """Waits for the end of the socket; returns why."""
         ...
 
     def write_messages(self, messages: Sequence[Message]) -> None:
@@ -118,9 +130,9 @@ class ResumableChannel:
         """Whether the peer had taken everything when the channel was closed."""
         self._ack_timer: asyncio.TimerHandle | None = None
         self._progress = 0.0
-        self._arrived = anyio.Event()
-        self._changed = anyio.Event()
-        self._congested = anyio.Event()
+        self._arrived = Bell()
+        self._changed = asyncio.Event()
+        self._congested = asyncio.Event()
 
     # -- the channel ------------------------------------------------------------------------------------
 
@@ -136,8 +148,7 @@ class ResumableChannel:
             ending = self._no_more
             if ending is not None:
                 raise ChannelClosed(ending)
-            self._arrived = anyio.Event()
-            await self._arrived.wait()
+            await self._arrived.next()
 
     async def send(self, frames: Sequence[bytes]) -> None:
         """See `Channel.send`. A peer that has ended is spared what is sent until its end is received."""
@@ -185,7 +196,7 @@ class ResumableChannel:
         if self._socket is not None:
             self._socket.fail(ending)
         self.wake()
-        self._arrived.set()
+        self._arrived.ring()
 
     # -- its sockets ------------------------------------------------------------------------------------
 
@@ -199,7 +210,7 @@ class ResumableChannel:
         replaced, self._socket = self._socket, socket
         if replaced is not None:
             replaced.fail(Ending(EndingKind.REPLACED, "resumed over another connection"))
-        self._progress = anyio.current_time()
+        self._progress = self._now
         self.wake()
 
     async def serve(self, socket: LinkSocket, first: Sequence[Message] = ()) -> Ending:
@@ -215,19 +226,25 @@ class ResumableChannel:
                 self.wake()
         return ending
 
-    async def _read(self, socket: LinkSocket, messages: Sequence[Message]) -> Ending:
-        try:
-            while self._socket is socket:
+    async def _read(self, socket: LinkSocket, first: Sequence[Message]) -> Ending:
+        def take_in(messages: Sequence[Message]) -> None:
+            if self._socket is not socket:
+                return
+            try:
                 self._take_in(messages)
-                messages = await socket.receive_messages()
-        except RemoteProtocolError as error:
-            self.fail(error.ending)
-            return error.ending
-        except ChannelClosed as closed:
-            if self._socket is socket:
-                self._lost(closed.ending)
-            return closed.ending
-        return Ending(EndingKind.REPLACED, "resumed over another connection")
+            except RemoteProtocolError as error:
+                self.fail(error.ending)
+            except Exception:  # the event loop would close the socket, and the next one would fail again
+                logger.exception("cannot take in what the peer sent")
+                self.fail(Ending(EndingKind.INTERNAL, "the relay failed; its log says how"))
+
+        take_in(first)
+        socket.deliver(take_in)
+        ending = await socket.wait_ended()
+        if self._socket is not socket:
+            return Ending(EndingKind.REPLACED, "resumed over another connection")
+        self._lost(ending)
+        return ending
 
     def _lost(self, ending: Ending) -> None:
         self._said_goodbye = ending.kind in (EndingKind.CLIENT_LEFT, EndingKind.DONE)
@@ -239,16 +256,16 @@ class ResumableChannel:
         try:
             self.journal.arrived(messages)
         finally:
-            self._arrived.set()
+            self._arrived.ring()
             if self.journal.outbox.acknowledged > before or self.journal.inbox.has_end:
-                self._progress = anyio.current_time()
+                self._progress = self._now
                 self.wake()
-            self._flush()
+                self._flush()
 
     async def _write(self, socket: LinkSocket) -> None:
         while True:
             self._flush(ack_now=True)
-            self._congested = anyio.Event()
+            self._congested = asyncio.Event()
             if not socket.paused:
                 await self._congested.wait()
             await socket.wait_drained()
@@ -267,6 +284,8 @@ class ResumableChannel:
                 socket.write_messages(messages)
             except ChannelClosed:
                 return  # whoever reads the socket finds out; a resume sends again
+            if not self.journal.outbox.is_waiting:
+                return
         self._congested.set()
 
     def _acknowledge(self) -> None:
@@ -280,18 +299,22 @@ class ResumableChannel:
         self._ack_timer = None
         self._flush(ack_now=True)
 
+    @property
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
     # -- waiting ----------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Lets everybody look again who waits for room, for a socket or for the end."""
         self._settle()
         self._changed.set()
-        self._changed = anyio.Event()
+        self._changed = asyncio.Event()
 
     def _settle(self) -> None:
-        size = self.journal.outbox.size
-        if size != self._charged:
-            charge, self._charged = size - self._charged, size
+        charge = self.journal.outbox.size - self._charged
+        if charge:
+            self._charged += charge
             self._budget.charge(charge)
 
     @property
@@ -313,7 +336,7 @@ class ResumableChannel:
 
     async def _wait_room(self) -> None:
         if self.is_attached:
-            self._progress = max(self._progress, anyio.current_time())
+            self._progress = max(self._progress, self._now)
         while self._is_full:
             await self._wait_change(self._stall_timeout)
             if self.ending is not None:
@@ -326,17 +349,17 @@ class ResumableChannel:
 
     async def _wait_change(self, timeout: float) -> None:
         """Waits for a change, or for `timeout` seconds since the last progress."""
-        left = self._progress + timeout - anyio.current_time() if self.is_attached else math.inf
+        left = self._progress + timeout - self._now if self.is_attached else math.inf
         with anyio.move_on_after(max(0.01, left)):
             await self._changed.wait()
 
     def _is_stalled(self, timeout: float) -> bool:
-        return self.is_attached and anyio.current_time() >= self._progress + timeout
+        return self.is_attached and self._now >= self._progress + timeout
 
     async def _leave(self, ending: Ending) -> None:
         """Waits until the peer has taken everything, its end included, or until there is no hope."""
         patience = self._options.stall_timeout
-        self._progress = anyio.current_time()
+        self._progress = self._now
         deadline = self._progress + self._patience(ending)
         while self.ending is None:
             if self.journal.inbox.has_end:
@@ -350,8 +373,8 @@ class ResumableChannel:
                 return
             if self.is_attached:
                 await self._wait_change(patience)
-            elif anyio.current_time() < deadline:
-                with anyio.move_on_after(deadline - anyio.current_time()):
+            elif self._now < deadline:
+                with anyio.move_on_after(deadline - self._now):
                     await self._changed.wait()
             else:
                 return

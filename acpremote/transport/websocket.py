@@ -39,6 +39,7 @@ from ..core.side import Side
 from ..ending import Ending, EndingKind
 from ..errors import ChannelClosed
 from ..options import TransportOptions
+from .bell import Bell
 
 if TYPE_CHECKING:
     from websockets.asyncio.connection import Connection as _Base
@@ -92,6 +93,7 @@ class Socket(_Base):
     round_trip: Callable[[float], None] | None = None
     _options = TransportOptions()
     _ending: Ending | None = None
+    _receiver: Callable[[list[Message]], None] | None = None
     _reading_paused = False
     _discards = False
     _unread_pongs = 0
@@ -112,7 +114,7 @@ class Socket(_Base):
         self._inbox: list[Message] = []
         self._fragments = bytearray()
         self._fragments_are_text = False
-        self._waiter: asyncio.Future[None] | None = None
+        self._arrived = Bell()
         self._ended: asyncio.Future[None] = self.loop.create_future()
         self._last_byte = self.loop.time()
 
@@ -120,12 +122,14 @@ class Socket(_Base):
         """Notes the sign of life, then lets websockets parse."""
         self._last_byte = self.loop.time()
         super().data_received(data)
+        if self._receiver is not None and self._inbox:
+            self._receiver(self._empty_inbox())
         if len(data) >= LARGE_READ and not self._reading_paused and not self.transport.is_closing():
             # uvloop reads a busy socket up to 32 times before it runs anything else: seconds, when the
             # frames are small. One turn of the loop between large reads keeps timers and writes alive.
             self.transport.pause_reading()
             self.loop.call_soon(self._read_on)
-        if self._ending is None and self.protocol.state in (State.CLOSING, State.CLOSED):
+        if self._ending is None and self.protocol.state > State.OPEN:
             self._note_end()
 
     def process_event(self, event: Event) -> None:
@@ -195,7 +199,7 @@ class Socket(_Base):
         if self._inbox_size > self._options.window and not self._reading_paused:
             self._reading_paused = True
             self.transport.pause_reading()
-        self._wake()
+        self._arrived.ring()
 
     def _note_end(self) -> None:
         """Finds out why the connection ended: the peer's close frame, our own, or neither."""
@@ -220,11 +224,7 @@ class Socket(_Base):
         self._ending = ending
         if not self._ended.done():
             self._ended.set_result(None)
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._arrived.ring()
 
     # -- called by us -----------------------------------------------------------------------------------
 
@@ -245,8 +245,22 @@ class Socket(_Base):
         while not self._inbox:
             if self._ending is not None:
                 raise ChannelClosed(self._ending)
-            self._waiter = self.loop.create_future()
-            await self._waiter
+            await self._arrived.next()
+        return self._empty_inbox()
+
+    def deliver(self, receiver: Callable[[list[Message]], None]) -> None:
+        """Gives messages to `receiver` as they arrive, from now on, instead of `receive_messages`."""
+        self._receiver = receiver
+        if self._inbox:
+            receiver(self._empty_inbox())
+
+    async def wait_ended(self) -> Ending:
+        """Waits for the end of the connection; returns why."""
+        await asyncio.shield(self._ended)
+        assert self._ending is not None
+        return self._ending
+
+    def _empty_inbox(self) -> list[Message]:
         messages, self._inbox, self._inbox_size = self._inbox, [], 0
         if self._reading_paused:
             self._reading_paused = False
