@@ -75,7 +75,7 @@ class LineReader(asyncio.Protocol):
         batch = self._splitter.feed(data)
         if batch is not None:
             self._batches.append(batch)
-            self._size += len(data) + FRAME_OVERHEAD * len(batch)
+            self._size += len(data) + FRAME_OVERHEAD * batch.lines
         if self._splitter.overflowed:
             self.end(
                 Ending(EndingKind.TOO_BIG, f"{self._who} wrote a line of more than {self._max_size} bytes")

@@ -33,7 +33,7 @@ def test_what_still_waits_in_the_pipe_is_not_quiet(new_loop: type) -> None:
 
     async def main() -> None:
         theirs, ours = os.pipe()
-        reader = LineReader("the agent", 1000)
+        reader = LineReader("the agent", 2000)
         pipe = os.fdopen(theirs, "rb", 0)
         await asyncio.get_running_loop().connect_read_pipe(lambda: reader, pipe)
         assert is_quiet(reader)
@@ -41,9 +41,9 @@ def test_what_still_waits_in_the_pipe_is_not_quiet(new_loop: type) -> None:
         os.set_blocking(ours, False)
         while True:
             try:
-                written += os.write(ours, b'{"method":"x"}\n' * 1000)
+                written += os.write(ours, b'{"method":"%b"}\n' % (b"x" * 1000) * 16)
             except BlockingIOError:
-                if reader.bytes_received > READ_HIGH_WATER and written > reader.bytes_received:
+                if reader.bytes_received > READ_HIGH_WATER / 2 and written > reader.bytes_received:
                     break
                 await asyncio.sleep(0)
         await reader.receive()
