@@ -102,10 +102,11 @@ class Outbox:
                 self._append(piece.count(b"\n") + 1, piece)
 
     def end(self, ending: Ending) -> None:
-        """Queues the `end`. It has a number, so that its arrival is acknowledged like a frame's."""
+        """Queues the `end`. It has a number, so that its arrival is acknowledged like a frame's.
+
+        A peer that takes no frame any more is told all the same: it may want to know how we ended.
+        """
         self.has_ended = True
-        if self._is_abandoned:
-            return
         data = control.encode(control.End.from_ending(ending))
         self._account(1, len(data) + 1)
         self._waiting.append(_Kept(1, data, is_text=False))

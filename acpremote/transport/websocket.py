@@ -63,8 +63,8 @@ WRITE_HIGH_WATER = 256 * 1024
 
 _TIMESTAMP = struct.Struct("!d")
 
-LARGE_READ = 64 * 1024
-"""Bytes of one read after which the rest of the loop gets its turn."""
+TURN_BYTES = 32 * 1024
+"""Bytes of a socket that are parsed before the rest of the loop gets its turn; full of tiny frames, 20 ms."""
 
 MESSAGE_OVERHEAD = 128
 """Bytes of memory that a message takes beside its content: many small ones, or empty ones, are large too."""
@@ -112,6 +112,7 @@ class Socket(_Base):
         """Starts with an empty inbox."""
         super().connection_made(transport)  # type: ignore[arg-type]  # asyncio's own signature is wider
         self._inbox: list[Message] = []
+        self._backlog = bytearray()
         self._fragments = bytearray()
         self._fragments_are_text = False
         self._arrived = Bell()
@@ -121,14 +122,24 @@ class Socket(_Base):
     def data_received(self, data: bytes) -> None:
         """Notes the sign of life, then lets websockets parse."""
         self._last_byte = self.loop.time()
+        if self._backlog:
+            self._backlog += data
+        elif len(data) < TURN_BYTES or self.transport.is_closing():
+            self._parse(data)
+        else:
+            # uvloop gives 256 kB at once, and reads a busy socket up to 32 times before it runs anything:
+            # seconds, when frames are small. A turn of the loop in between keeps everybody else alive.
+            self.transport.pause_reading()
+            if self.peer is Side.CLIENT:  # one of many, and a stranger
+                self._backlog += data[TURN_BYTES:]
+                data = data[:TURN_BYTES]
+            self._parse(data)
+            self.loop.call_soon(self._read_on)
+
+    def _parse(self, data: bytes) -> None:
         super().data_received(data)
         if self._receiver is not None and self._inbox:
             self._receiver(self._empty_inbox())
-        if len(data) >= LARGE_READ and not self._reading_paused and not self.transport.is_closing():
-            # uvloop reads a busy socket up to 32 times before it runs anything else: seconds, when the
-            # frames are small. One turn of the loop between large reads keeps timers and writes alive.
-            self.transport.pause_reading()
-            self.loop.call_soon(self._read_on)
         if self._ending is None and self.protocol.state > State.OPEN:
             self._note_end()
 
@@ -172,11 +183,14 @@ class Socket(_Base):
         self._unread_pongs = 0
 
     def _read_on(self) -> None:
-        if (
-            not self._reading_paused
-            and self._unread_pongs <= UNREAD_PONGS
-            and not self.transport.is_closing()
-        ):
+        if self.transport.is_closing():
+            return
+        if self._backlog:
+            data = bytes(self._backlog[:TURN_BYTES])
+            del self._backlog[:TURN_BYTES]
+            self._parse(data)
+            self.loop.call_soon(self._read_on)
+        elif not self._reading_paused and self._unread_pongs <= UNREAD_PONGS:
             self.transport.resume_reading()
 
     def _take(self, event: Frame) -> None:

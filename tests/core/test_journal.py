@@ -12,6 +12,7 @@ from acpremote.errors import RemoteProtocolError
 WINDOW = 64 * 1024
 BIG = 1024 * 1024
 DONE = Ending(EndingKind.DONE, "all said")
+FAILED = Ending(EndingKind.AGENT_FAILED, "the agent exited with status 3", 3)
 
 
 def outbox(window: int = 16 * BIG, max_size: int = 64 * BIG) -> Outbox:
@@ -153,19 +154,23 @@ def test_an_end_whose_frames_were_not_taken_comes_again_after_a_resume() -> None
     assert (box.ending, box.taken) == (DONE, 1)
 
 
-def test_a_peer_that_ended_takes_nothing_more() -> None:
+def test_a_peer_that_ended_takes_nothing_more_but_our_end() -> None:
     journal = Journal(inbox(), outbox(window=WINDOW))
     journal.outbox.queue(numbered(1, 20_000))
     journal.pending(BIG)
     journal.arrived([(False, b'{"type":"end","kind":"done"}')])
     journal.arrived([ack(1)])  # of what it had taken before
     journal.outbox.queue(numbered(1, 3))
-    journal.outbox.end(DONE)
     assert (journal.outbox.size, journal.outbox.is_delivered) == (0, True)
-    assert journal.pending(BIG) == [Message(*ack(1))]
-    journal.resume(700)
+    journal.outbox.end(FAILED)
+    assert journal.outbox.is_delivered  # it need not arrive
+    said, (is_text, end) = journal.pending(BIG)
+    assert said == Message(*ack(1))
+    assert not is_text
+    assert control.parse(end) == control.End.from_ending(FAILED)
+    journal.resume(journal.outbox.sent)
     with pytest.raises(RemoteProtocolError):
-        journal.resume(20_001)
+        journal.resume(journal.outbox.sent + 1)
 
 
 def test_an_ack_is_due_after_256_frames() -> None:

@@ -11,6 +11,7 @@ import resource
 import signal
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -51,6 +52,16 @@ def test_frames_in_the_segment_of_the_handshake_wait_for_a_slow_agent() -> None:
         connect(server.port, first=first) as client,
     ):
         assert [client.receive() for _ in frames] == frames
+
+
+def test_tiny_frames_of_large_reads_keep_their_order() -> None:
+    frames = [b'{"method":"%d"}' % number for number in range(40_000)]
+    with exposed(["cat"]) as server, connect(server.port) as client:
+        blob = b"".join(masked(TEXT, frame) for frame in frames)
+        writer = threading.Thread(target=client.sock.sendall, args=(blob,))
+        writer.start()
+        assert [client.receive() for _ in frames] == frames
+        writer.join()
 
 
 def test_sigterm_tells_every_client_and_leaves_nothing() -> None:

@@ -209,6 +209,18 @@ def test_a_mirror_exits_5_when_the_agent_dies() -> None:
         assert b"status 3" in mirror.stderr.read()
 
 
+@pytest.mark.parametrize("attempt", range(6))
+def test_a_mirror_exits_5_when_the_agent_fails_after_the_input_ended(attempt: int) -> None:
+    """Both ends say goodbye at the same moment; neither may miss what the other says."""
+    with (
+        exposed(["sh", "-c", "read x; exit 3"]) as server,
+        command("mirror", server.url) as mirror,
+    ):
+        _, log = mirror.communicate(b'{"id":1,"method":"x"}\n', timeout=20)
+        assert mirror.returncode == 5
+    assert b"status 3" in log
+
+
 def test_an_agent_that_closes_its_input_is_told_about() -> None:
     agent = 'import os, time; os.read(0, 100); os.close(0); os.write(1, b\'{"method":"deaf"}\\n\'); time.sleep(60)'
     with exposed([*FAST_PYTHON, agent]) as server, connect(server.port) as client:

@@ -352,3 +352,28 @@ def test_a_large_frame_that_is_cut_arrives_whole() -> None:
         loop.call_soon_threadsafe(proxy.cut)
         assert hear(mirror) == big
         writer.join()
+
+
+def test_a_connection_that_nobody_cuts_is_never_lost() -> None:
+    """A resume hides faults of the link as well: many acknowledgements each way, and not a word in the logs."""
+    frames = [update(number) for number in range(UPDATES)]
+    with (
+        expose_command("--", "cat") as (server, port),
+        command("mirror", f"ws://127.0.0.1:{port}/acp/ws") as mirror,
+    ):
+        assert mirror.stdin is not None
+        assert mirror.stdout is not None
+        assert mirror.stderr is not None
+        assert server.stderr is not None
+        writer = threading.Thread(target=mirror.stdin.write, args=(b"\n".join([*frames, b""]),))
+        writer.start()
+        assert [mirror.stdout.readline()[:-1] for _ in frames] == frames
+        writer.join()
+        mirror.stdin.close()
+        assert mirror.wait(10) == 0
+        assert mirror.stderr.read() == b""
+        server.terminate()
+        log = server.stderr.read().decode()
+    assert "lost" not in log
+    assert "resumed" not in log
+    assert "Traceback" not in log
