@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from acpremote.core.batch import Batch
+from acpremote.core.batch import Batch, join
 from acpremote.core.envelope import peek, peek_all
 from acpremote.core.policy import PASS, Policies, Policy
 from acpremote.core.relay import Command, Note, Relay, Send
@@ -120,3 +120,29 @@ def test_what_passes_is_the_same_object() -> None:
     (command,) = Relay().frames_received(Side.AGENT, frames)
     assert isinstance(command, Send)
     assert all(sent is frame for sent, frame in zip(command.frames, frames, strict=True))
+
+
+def test_a_batch_is_a_sequence_of_its_frames() -> None:
+    batch = Batch(b"{}\n[1]\n")
+    assert batch == [b"{}", b"[1]", b""] == batch.frames
+    assert batch == Batch.of([b"{}", b"[1]", b""])
+    assert batch != b"{}"
+    assert batch != 1
+    assert (len(batch), batch[1], batch[1:]) == (3, b"[1]", [b"[1]", b""])
+    assert repr(batch) == "Batch([b'{}', b'[1]', b''])"
+    assert Batch.of(batch) is batch
+
+
+@given(BATCHES, BATCHES)
+def test_batches_that_are_joined_hold_the_frames_of_both(one: list[bytes], other: list[bytes]) -> None:
+    batches = [Batch(b"\n".join(frames)) for frames in (one, other)]
+    assert join(batches) == [*batches[0], *batches[1]]
+
+
+@given(
+    st.lists(st.sampled_from([b"{}", b"x", b"", b"{}\r", b"{" + b"x" * 2000 + b"}"]), min_size=1, max_size=9)
+)
+def test_a_batch_is_plain_if_each_of_its_frames_is_in_braces(frames: list[bytes]) -> None:
+    batch = Batch(b"\n".join(frames))
+    assert batch.lines == len(frames)
+    assert batch.is_plain == all(frame.startswith(b"{") and frame.endswith(b"}") for frame in frames)

@@ -42,6 +42,25 @@ def test_one_batch_is_one_message() -> None:
     assert box.take(BIG) == []
 
 
+def test_what_waits_for_credit_is_told() -> None:
+    box = outbox(window=100)
+    box.queue([b"x" * 60])
+    box.queue([b"y" * 60])
+    assert box.is_waiting
+    assert box.take(BIG) == [Message(True, b"x" * 60)]
+    assert box.is_waiting
+    box.acknowledge(1)
+    assert box.take(BIG) == [Message(True, b"y" * 60)]
+    assert not box.is_waiting
+
+
+def test_frames_behind_a_batch_that_is_full_follow_in_the_next() -> None:
+    big = b'"%b"' % (b"x" * BATCH_BYTES)
+    box = outbox()
+    box.queue([b"1", big])
+    assert frames(box.take(BIG)) == [b"1", big]
+
+
 def test_a_batch_stops_at_its_limit_and_a_larger_frame_travels_alone() -> None:
     big = b'"%b"' % (b"x" * BATCH_BYTES)
     box = outbox()
