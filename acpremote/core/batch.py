@@ -6,7 +6,7 @@ batch is taken apart only when somebody asks for one of its frames. Read `relay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 __all__ = ["Batch", "join", "joined", "split_lines"]
@@ -49,6 +49,12 @@ class Batch(Sequence[bytes]):
             self._frames = [self.data] if self.lines == 1 else split_lines(self.data)
         return self._frames
 
+    def views(self) -> Iterable[bytes | memoryview]:
+        """The frames one by one, for who only looks at them: long ones are not copied."""
+        if self._frames is not None or _has_short_lines(self.data):
+            return self.frames
+        return _views(self.data)
+
     @overload
     def __getitem__(self, index: int) -> bytes: ...
 
@@ -60,6 +66,9 @@ class Batch(Sequence[bytes]):
 
     def __len__(self) -> int:
         return self.lines
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.frames)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Batch):
@@ -88,14 +97,19 @@ def split_lines(chunk: bytes) -> list[bytes]:
     `split` looks at one byte at a time and `find` at many, so for lines of 50 kB it is 20 times faster; for
     short lines `split` is.
     """
-    if chunk.find(b"\n", 0, _LONG) >= 0 and chunk.rfind(b"\n", -_LONG) >= 0:
-        return chunk.split(b"\n")
-    lines, start = [], 0
+    return chunk.split(b"\n") if _has_short_lines(chunk) else [bytes(view) for view in _views(chunk)]
+
+
+def _has_short_lines(chunk: bytes) -> bool:
+    return chunk.find(b"\n", 0, _LONG) >= 0 and chunk.rfind(b"\n", -_LONG) >= 0
+
+
+def _views(chunk: bytes) -> Iterator[memoryview]:
+    view, start = memoryview(chunk), 0
     while (end := chunk.find(b"\n", start)) >= 0:
-        lines.append(chunk[start:end])
+        yield view[start:end]
         start = end + 1
-    lines.append(chunk[start:])
-    return lines
+    yield view[start:]
 
 
 def _survey(data: bytes) -> tuple[int, bool]:
@@ -104,7 +118,7 @@ def _survey(data: bytes) -> tuple[int, bool]:
     at = data.find(b"\n")
     if at < 0:
         return 1, is_plain
-    if at < _LONG and data.rfind(b"\n", -_LONG) >= 0:
+    if _has_short_lines(data):
         borders = data.count(b"\n")
         return borders + 1, is_plain and data.count(_BORDER) == borders
     count = 1

@@ -24,13 +24,14 @@ import struct
 import sys
 import termios
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
 from websockets.frames import DATA_OPCODES, Frame, Opcode
 from websockets.protocol import State
 
+from ..core.batch import Batch
 from ..core.envelope import is_json
 from ..core.frame import as_line
 from ..core.journal import Message
@@ -60,6 +61,9 @@ STOCK_LIMIT = 1024 * 1024
 
 WRITE_HIGH_WATER = 256 * 1024
 """Bytes in the write buffer above which a sender waits."""
+
+FEW_WRITES = 16
+"""Messages above which it is cheaper to join them than to hand them to the system one by one."""
 
 _TIMESTAMP = struct.Struct("!d")
 
@@ -297,7 +301,7 @@ class Socket(_Base):
                 protocol.send_binary(data)
         self._flush()
 
-    def write_texts(self, texts: Sequence[bytes]) -> None:
+    def write_texts(self, texts: Iterable[bytes | memoryview]) -> None:
         """Queues text messages; the fast path of `write_messages`."""
         send_text = self._open_protocol().send_text
         for text in texts:
@@ -313,9 +317,10 @@ class Socket(_Base):
 
     def _flush(self) -> None:
         writes = self.protocol.data_to_send()
-        data = writes[0] if len(writes) == 1 else b"".join(writes)
-        self._written += len(data)
-        self.transport.write(data)
+        if len(writes) > FEW_WRITES:
+            writes = [b"".join(writes)]
+        self._written += sum(map(len, writes))
+        self.transport.writelines(writes)
 
     @property
     def _delivered(self) -> int:
@@ -442,23 +447,30 @@ class WebSocketChannel:
         self.socket = socket
         self._warned = False
 
-    async def receive(self) -> list[bytes]:
+    async def receive(self) -> Batch:
         """See `Channel.receive`. Messages become single lines; binary ones count if they are JSON."""
         while True:
             messages = await self.socket.receive_messages()
             frames = [frame for message in messages if (frame := _frame_of(message))]
             if frames:
-                return frames
+                return Batch.of(frames)
 
     async def send(self, frames: Sequence[bytes]) -> None:
         """See `Channel.send`."""
-        self.socket.write_texts(frames)
-        is_client = self.socket.peer is Side.CLIENT
-        if is_client and not self._warned and max(map(len, frames), default=0) > STOCK_LIMIT:
-            self._warned = True
-            logger.warning("sent a message over 1 MiB; some clients accept no more and close with 1009")
+        if not frames:
+            return
+        batch = Batch.of(frames)
+        self.socket.write_texts(batch.views())
+        if len(batch.data) > STOCK_LIMIT:
+            self._warn(batch)
         if self.socket.paused:
             await self.socket.wait_room()
+
+    def _warn(self, batch: Batch) -> None:
+        is_client = self.socket.peer is Side.CLIENT
+        if is_client and not self._warned and max(map(len, batch)) > STOCK_LIMIT:
+            self._warned = True
+            logger.warning("sent a message over 1 MiB; some clients accept no more and close with 1009")
 
     async def aclose(self, ending: Ending) -> None:
         """See `Channel.aclose`."""
