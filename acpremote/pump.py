@@ -16,7 +16,9 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any, Protocol, assert_never
 
 import anyio
+import anyio.lowlevel
 
+from .core.batch import joined
 from .core.relay import Command, Drain, Finish, Note, Relay, Send
 from .core.side import Side
 from .ending import Ending, EndingKind
@@ -30,14 +32,17 @@ logger = logging.getLogger(__name__)
 LAST_SEND = 1.0
 """Seconds that the last frames of a link may wait for room; they are queued either way."""
 
+MANY = 4096
+"""Frames of a batch after which other links get their turn: each of them may have to be refused."""
+
 NOTES_PER_MINUTE = 10
 
 
 class Observer(Protocol):
     """Is told what a link does; must return at once and raise nothing."""
 
-    def sent(self, side: str, frames: Sequence[bytes]) -> None:
-        """Frames are on their way to `side`."""
+    def sent(self, side: str, lines: bytes, count: int) -> None:
+        """So many frames, joined by LF, are on their way to `side`."""
         ...
 
     def noted(self, text: str) -> None:
@@ -125,7 +130,15 @@ class Link:
             except ChannelClosed as closed:
                 await self._perform(relay.side_closed(side, closed.ending))
                 return
-            await self._perform(relay.frames_received(side, frames))
+            if len(frames) <= MANY:
+                await self._perform(relay.frames_received(side, frames))
+            else:
+                await self._relay_many(side, frames)
+
+    async def _relay_many(self, side: Side, frames: Sequence[bytes]) -> None:
+        for start in range(0, len(frames), MANY):
+            await self._perform(self.relay.frames_received(side, frames[start : start + MANY]))
+            await anyio.lowlevel.checkpoint()
 
     async def _perform(self, commands: Sequence[Command]) -> None:
         for command in commands:
@@ -144,7 +157,7 @@ class Link:
 
     async def _send(self, side: Side, frames: Sequence[bytes], *, is_last: bool) -> None:
         for observer in self._observers:
-            observer.sent(side.value, frames)
+            observer.sent(side.value, joined(frames), len(frames))
         try:
             if is_last:
                 with anyio.move_on_after(LAST_SEND):

@@ -194,16 +194,16 @@ class Recorder:
 
     # -- called by the link -----------------------------------------------------------------------------
 
-    def sent(self, side: str, frames: Sequence[bytes]) -> None:
-        """Records frames that are on their way to `side`."""
+    def sent(self, side: str, lines: bytes, count: int) -> None:
+        """Records frames, joined by LF, that are on their way to `side`."""
         if self._failed:
             return
-        size = _JOB_BYTES + sum(map(len, frames))
-        job = partial(self._record, time.time(), side, frames, self._left_out)
+        job = partial(self._record, time.time(), side, lines, self._left_out)
+        size = _JOB_BYTES + len(lines)
         if self._recordings.writer.put(size, job):
             self._left_out = 0
             return
-        self._left_out += len(frames)
+        self._left_out += count
         if not self._has_said_so:
             self._has_said_so = True
             logger.warning("link %s: its recording has gaps: the disk is slower than the link", self._link_id)
@@ -219,12 +219,13 @@ class Recorder:
 
     # -- in the thread ----------------------------------------------------------------------------------
 
-    def _record(self, now: float, side: str, frames: Sequence[bytes], left_out: int) -> None:
+    def _record(self, now: float, side: str, lines: bytes, left_out: int) -> None:
         redacted = self._recordings.redacted
         stamp = _stamp(now)
         if left_out:
             self._tell(now, {"left_out": left_out})
         head = f'{{"time":"{stamp}","to":"{side}"'.encode() + _FRAME
+        frames = lines.split(b"\n")
         self._write([head + (redact(frame, redacted) if redacted else frame) + b"}\n" for frame in frames])
 
     def _tell(self, now: float, members: Mapping[str, object]) -> None:

@@ -115,7 +115,7 @@ class TestRecording:
         for link in range(5):
             recorder = recordings.record(str(link), "a test")
             for _ in range(30):
-                recorder.sent("client", [frame])
+                recorder.sent("client", frame, 1)
                 written(recordings)
                 os.utime(recorder.path, ns=(link, link))
             recorder.ended(DONE)
@@ -165,16 +165,16 @@ class TestTheDisk:
     ) -> None:
         recordings = Recordings(tmp_path, limit=MIB, queue_bytes=10_000)
         recorder = recordings.record("7", "a test")
-        recorder.sent("agent", [ASKED])
+        recorder.sent("agent", ASKED, 1)
         written(recordings)
         disk = hanging(recordings)
         frames = [b'{"method":"u","params":[%d,"%b"]}' % (n, b"x" * 1000) for n in range(50)]
         for frame in frames:
-            recorder.sent("client", [frame, frame])
+            recorder.sent("client", frame + b"\n" + frame, 2)
         disk.set()
         written(recordings)
         if goes_on:
-            recorder.sent("client", [b'{"method":"last"}'])
+            recorder.sent("client", b'{"method":"last"}', 1)
         recorder.ended(DONE)
         recordings.finish()
         entries = entries_of(recorder.path)
@@ -193,7 +193,7 @@ class TestTheDisk:
     def test_a_frame_over_the_bound_is_recorded_if_nothing_else_waits(self, tmp_path: Path) -> None:
         recordings = Recordings(tmp_path, limit=MIB, queue_bytes=10)
         recorder = recordings.record("7", "a test")
-        recorder.sent("agent", [ASKED])
+        recorder.sent("agent", ASKED, 1)
         recorder.ended(DONE)
         recordings.finish()
         assert entries_of(recorder.path)[1].frame == ASKED
@@ -204,7 +204,7 @@ class TestTheDisk:
         recordings = Recordings(tmp_path, limit=MIB)
         disk = hanging(recordings)
         recorder = recordings.record("7", "a test")
-        recorder.sent("agent", [ASKED])
+        recorder.sent("agent", ASKED, 1)
         recorder.ended(DONE)
         recordings.writer.finish(timeout=0.01)
         assert "lack their ends" in caplog.text
@@ -265,7 +265,7 @@ class TestShow:
     def test_it_names_what_was_never_answered(self, tmp_path: Path) -> None:
         recordings = Recordings(tmp_path, limit=MIB)
         recorder = recordings.record("7", "a test")
-        recorder.sent("agent", [ASKED])
+        recorder.sent("agent", ASKED, 1)
         recorder.ended(Ending(EndingKind.LOST, "gone"))
         recordings.finish()
         assert "without an answer: session/prompt" in printed(str(recorder.path))[1]
@@ -276,7 +276,9 @@ class TestShow:
         hostile = (
             '{"method":"\\u001b]0;x\\u0007","params":{"text":"\\u202e\\u001b[31m"},"x":"\u009b1m"}'.encode()
         )
-        recorder.sent("client", [hostile, b'{"id":"\x1b[1m","method":"\\u001b"}', b"[" * 100_000])
+        recorder.sent(
+            "client", b"\n".join([hostile, b'{"id":"\x1b[1m","method":"\\u001b"}', b"[" * 100_000]), 3
+        )
         recorder.ended(DONE)
         recordings.finish()
         for flags in ([], ["--frames"]):

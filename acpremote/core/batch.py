@@ -78,7 +78,7 @@ class Batch(Sequence[bytes]):
     __hash__ = None  # type: ignore[assignment]  # as a list, to which it is equal
 
     def __repr__(self) -> str:
-        return f"Batch({self.frames!r})"
+        return f"Batch({self.lines} frames, {len(self.data)} bytes)"
 
 
 def joined(frames: Sequence[bytes]) -> bytes:

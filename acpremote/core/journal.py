@@ -253,6 +253,8 @@ class Inbox:
             raise RemoteProtocolError("a frame after the end of the link")
         if len(data) > self._max_size and max(map(len, data.split(b"\n"))) > self._max_size:
             raise RemoteProtocolError(f"a frame over {self._max_size} bytes", EndingKind.TOO_BIG)
+        if len(data) > BATCH_BYTES and b"\n" in data:
+            raise RemoteProtocolError(f"a batch over {BATCH_BYTES} bytes")
         # The peer may count lines without their LF, so we do, to be sure of its fault.
         if self._unread and self._unread_size + len(data) > self._window:
             raise RemoteProtocolError(f"more than the {self._window} bytes that were granted")

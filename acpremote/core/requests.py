@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from .envelope import Envelope
 
 __all__ = ["MAX_OPEN_BYTES", "MAX_OPEN_REQUESTS", "OpenRequests"]
@@ -45,9 +43,9 @@ class OpenRequests:
             del self._raw_ids[key]
         return True
 
-    def take_all(self) -> Iterator[bytes]:
+    def take_all(self) -> list[bytes]:
         """Gives the ids of all, as they were spelled; none is open afterwards."""
-        raw_ids, self._raw_ids = self._raw_ids, {}
+        raw_ids = [raw_id for waiting in self._raw_ids.values() for raw_id in waiting]
+        self._raw_ids.clear()
         self.count = self._bytes = 0
-        for waiting in raw_ids.values():
-            yield from waiting
+        return raw_ids

@@ -70,8 +70,8 @@ class LineReader(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Cuts what one read gave into frames."""
         self.bytes_received += len(data)
-        if len(data) >= PIPE_SIZE and not self._is_wide:
-            self._widen()
+        if len(data) >= PIPE_SIZE:
+            self._give_turn()
         batch = self._splitter.feed(data)
         if batch is not None:
             self._batches.append(batch)
@@ -95,6 +95,18 @@ class LineReader(asyncio.Protocol):
             if last is not None and last.data[:1] == b"{" and is_utf8(last.data) and is_json(last.data):
                 self._batches.append(last)
             self.end(Ending(EndingKind.DONE, f"{self._who} closed its output"))
+
+    def _give_turn(self) -> None:
+        """Lets everybody else run after a large read: uvloop would read 32 times first."""
+        if not self._is_wide:
+            self._widen()
+        if not self._paused:
+            self._reading(False)
+            asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if not self._paused:
+            self._reading(True)
 
     def _widen(self) -> None:
         """The writer filled the pipe: gives it room for more, so that there are fewer reads and writes.

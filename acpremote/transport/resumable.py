@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 ACK_DELAY = 0.2
 """Seconds after which frames that were taken are acknowledged, however few they are."""
 
-TURN_BYTES = 1024 * 1024
+WRITE_BYTES = 1024 * 1024
 """Bytes written in one go; acks get in between."""
 
 JOURNAL_FLOOR = 256 * 1024
@@ -228,7 +228,7 @@ class ResumableChannel:
 
     async def _read(self, socket: LinkSocket, first: Sequence[Message]) -> Ending:
         def take_in(messages: Sequence[Message]) -> None:
-            if self._socket is not socket:
+            if self._socket is not socket or self.ending is not None:
                 return
             try:
                 self._take_in(messages)
@@ -277,7 +277,7 @@ class ResumableChannel:
         if socket is None:
             return
         while not socket.paused:
-            messages = self.journal.pending(TURN_BYTES, ack_now=ack_now)
+            messages = self.journal.pending(WRITE_BYTES, ack_now=ack_now)
             if not messages:
                 return
             try:

@@ -1,6 +1,6 @@
 """A channel over a websockets connection, on both ends.
 
-`websockets` does handshake, framing and closing. This module replaces three parts of its connection, each
+`websockets` does handshake, framing and closing. This module replaces four parts of its connection, each
 for a measured reason:
 
 - Receiving. `recv()` hides whether a message was text or binary, lets invalid UTF-8 pass and bounds its
@@ -10,6 +10,10 @@ for a measured reason:
   serialised into the connection and written at once.
 - Keepalive. The built-in one waits behind a full write buffer and fires while reading is paused. Here one
   watchdog a socket looks for any sign of life: a byte that arrived, or a write buffer that shrank.
+- Turns. One read may hold ten thousand frames. Here a large one is parsed piece by piece.
+
+Reading is paused while any of these holds, and goes on when none does: the inbox is over its bound, a part of
+the last read is still to be parsed, the peer pings and does not read what we answer.
 
 Read `pump.py` next.
 """
@@ -126,8 +130,9 @@ class Socket(_Base):
     def data_received(self, data: bytes) -> None:
         """Notes the sign of life, then lets websockets parse."""
         self._last_byte = self.loop.time()
-        if self._backlog:
+        if self._backlog:  # TLS may bring more although it was told to pause
             self._backlog += data
+            self.transport.pause_reading()
         elif len(data) < TURN_BYTES or self.transport.is_closing():
             self._parse(data)
         else:
@@ -160,10 +165,16 @@ class Socket(_Base):
         elif event.opcode is Opcode.CLOSE and self._ending is None:
             self._note_end()
 
+    def eof_received(self) -> None:
+        """Parses what came before the end; TLS tells of it although reading is paused."""
+        self._parse_backlog()
+        super().eof_received()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Wakes whoever receives."""
         if not hasattr(self, "_inbox"):
             return  # TLS failed inside a proxy's tunnel: nobody was told that there is a connection
+        self._parse_backlog()
         super().connection_lost(exc)
         if self._ending is None:
             self._note_end()
@@ -182,19 +193,29 @@ class Socket(_Base):
     def resume_writing(self) -> None:
         """Goes on reading from a peer that reads again."""
         super().resume_writing()
-        if self._unread_pongs > UNREAD_PONGS and not self._reading_paused and not self.transport.is_closing():
-            self.transport.resume_reading()
-        self._unread_pongs = 0
+        if self._unread_pongs:
+            self._unread_pongs = 0
+            self._resume_reading()
 
     def _read_on(self) -> None:
         if self.transport.is_closing():
-            return
+            return  # `connection_lost` takes the rest
         if self._backlog:
-            data = bytes(self._backlog[:TURN_BYTES])
-            del self._backlog[:TURN_BYTES]
-            self._parse(data)
+            self._parse_backlog(TURN_BYTES)
             self.loop.call_soon(self._read_on)
-        elif not self._reading_paused and self._unread_pongs <= UNREAD_PONGS:
+        else:
+            self._resume_reading()
+
+    def _parse_backlog(self, size: int | None = None) -> None:
+        data = bytes(self._backlog[:size])
+        del self._backlog[:size]
+        if data:
+            self._parse(data)
+
+    def _resume_reading(self) -> None:
+        """Reads on, unless one of the reasons to pause is left: see the head of this module."""
+        is_free = not (self._backlog or self._reading_paused or self._unread_pongs > UNREAD_PONGS)
+        if is_free and not self.transport.is_closing():
             self.transport.resume_reading()
 
     def _take(self, event: Frame) -> None:
@@ -283,8 +304,7 @@ class Socket(_Base):
         if self._reading_paused:
             self._reading_paused = False
             self._last_byte = self.loop.time()
-            if not self.transport.is_closing() and self._unread_pongs <= UNREAD_PONGS:
-                self.transport.resume_reading()
+            self._resume_reading()
         return messages
 
     def write_messages(self, messages: Sequence[Message]) -> None:
@@ -390,7 +410,7 @@ class Socket(_Base):
     async def shut(self, ending: Ending) -> None:
         """Delivers what is queued, closes with the ending's code and waits until the socket is closed."""
         self._discards = True
-        self._inbox.clear()
+        self._empty_inbox()
         try:
             if not self.transport.is_closing():
                 await self._shake_hands(ending)
@@ -405,8 +425,6 @@ class Socket(_Base):
 
     async def _shake_hands(self, ending: Ending) -> None:
         """The closing handshake. (websockets' own would wait longer for the end of the TCP connection.)"""
-        if self._reading_paused:
-            self.transport.resume_reading()
         in_order = ending.kind not in (EndingKind.LOST, EndingKind.STALLED)
         if in_order:
             # Not 0: a TLS transport would pause its writer at nothing to write, and never say otherwise.

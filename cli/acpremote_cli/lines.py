@@ -44,7 +44,7 @@ class Lines:
             self._thread.join(LAST_WORDS)
 
     def _run(self) -> None:
-        with contextlib.suppress(OSError):  # the reader has gone
+        with contextlib.suppress(OSError, ValueError):  # the reader has gone, or the stream was closed
             while (line := self._lines.get()) is not None:
                 self._write(line + "\n")
 

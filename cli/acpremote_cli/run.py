@@ -106,12 +106,14 @@ def logging_to_stderr(level: str, log_format: str = "text") -> Iterator[None]:
     root = logging.getLogger()
     with lines_to(sys.stderr) as lines:
         _stderr = lines
-        root.addHandler(_ToLines(lines))
+        handler = _ToLines(lines)
+        root.addHandler(handler)
         root.setLevel(level.upper())
         try:
             yield
         finally:
             _stderr = None
+            root.removeHandler(handler)
 
 
 class _ToLines(logging.Handler):

@@ -129,7 +129,7 @@ def test_a_batch_is_a_sequence_of_its_frames() -> None:
     assert batch != b"{}"
     assert batch != 1
     assert (len(batch), batch[1], batch[1:]) == (3, b"[1]", [b"[1]", b""])
-    assert repr(batch) == "Batch([b'{}', b'[1]', b''])"
+    assert repr(batch) == "Batch(3 frames, 7 bytes)"
     assert Batch.of(batch) is batch
 
 

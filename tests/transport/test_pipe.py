@@ -21,6 +21,11 @@ def is_quiet(reader: LineReader) -> bool:
     return reader.is_quiet
 
 
+def _write_all(descriptor: int, data: bytes) -> None:
+    with os.fdopen(descriptor, "wb") as pipe:
+        pipe.write(data)
+
+
 async def _writer(descriptor: int, stall_timeout: float = 10) -> LineWriter:
     writer = LineWriter("the agent", stall_timeout)
     await asyncio.get_running_loop().connect_write_pipe(lambda: writer, os.fdopen(descriptor, "wb", 0))
@@ -80,6 +85,26 @@ def test_the_last_words_to_a_reader_that_takes_none_end_all_the_same(
             await writer.send([b"{}"])
         if stall_timeout <= 1:
             os.close(ours)
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())
+
+
+@LOOPS
+def test_a_flood_without_a_frame_gives_the_loop_its_turns(new_loop: type) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        theirs, ours = os.pipe()
+        reader = LineReader("the agent", 1000)
+        await loop.connect_read_pipe(lambda: reader, os.fdopen(theirs, "rb", 0))
+        wrote = loop.run_in_executor(None, _write_all, ours, b"\n" * 8_000_000)
+        seen, most = 0, 0
+        while reader.ending is None:
+            await asyncio.sleep(0)
+            most, seen = max(most, reader.bytes_received - seen), reader.bytes_received
+        await wrote
+        assert seen == 8_000_000
+        assert most <= 2 * 256_000
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(main())
