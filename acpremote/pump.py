@@ -6,6 +6,10 @@
 Two loops, one a side. Each receives a batch, gives it to the relay, performs the commands and only then
 receives again: that is the back-pressure, and there is no other buffer. What a frame means, who must be
 answered and when the link is over is decided in `core/relay.py`; this module performs it.
+
+What a small frame costs is Python between two system calls: a round trip through `mirror` and `expose` takes
+400 µs, of which a bare byte relay in the same event loop needs 80. Callbacks from pipe to socket in place of
+the two loops were measured there and left: they save 7 µs a hop. `tests/bench` measures.
 """
 
 from __future__ import annotations
