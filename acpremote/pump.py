@@ -80,6 +80,7 @@ class Link:
         self._stop = anyio.Event()
         self._stop_ending = Ending(EndingKind.SHUTDOWN, "the relay is shutting down")
         self._finished = anyio.Event()
+        self._is_over = False
         self._ending = Ending(EndingKind.SHUTDOWN, "the link was cancelled")
         self._draining = anyio.Event()
         self._notes = _NoteLimit()
@@ -110,8 +111,11 @@ class Link:
                 tasks.start_soon(self._relay_from, Side.AGENT)
                 tasks.start_soon(self._wait_stop)
                 tasks.start_soon(self._wait_drained)
-                await self._finished.wait()
-                tasks.cancel_scope.cancel()
+                try:
+                    await self._finished.wait()
+                finally:
+                    self._is_over = True
+                    tasks.cancel_scope.cancel()
         except Exception:
             self._ending = Ending(EndingKind.INTERNAL, "the relay failed; its log says how")
             raise
@@ -128,7 +132,9 @@ class Link:
 
     async def _relay_from(self, side: Side) -> None:
         channel, relay = self._channels[side], self.relay
-        while True:
+        # A task that is woken in every turn of the loop, as in a flood, is never cancelled by anyio: it only
+        # cancels those that wait. So the loop asks, too.
+        while not self._is_over:
             try:
                 frames = await channel.receive()
             except ChannelClosed as closed:

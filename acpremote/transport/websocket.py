@@ -103,6 +103,7 @@ class Socket(_Base):
     _ending: Ending | None = None
     _receiver: Callable[[list[Message]], None] | None = None
     _reading_paused = False
+    _is_in_turns = False
     _discards = False
     _unread_pongs = 0
     _inbox_size = 0
@@ -130,9 +131,8 @@ class Socket(_Base):
     def data_received(self, data: bytes) -> None:
         """Notes the sign of life, then lets websockets parse."""
         self._last_byte = self.loop.time()
-        if self._backlog:  # TLS may bring more although it was told to pause
+        if self._is_in_turns:  # TLS may bring more although it was told to pause
             self._backlog += data
-            self.transport.pause_reading()
         elif len(data) < TURN_BYTES or self.transport.is_closing():
             self._parse(data)
         else:
@@ -142,6 +142,7 @@ class Socket(_Base):
             if self.peer is Side.CLIENT:  # one of many, and a stranger
                 self._backlog += data[TURN_BYTES:]
                 data = data[:TURN_BYTES]
+            self._is_in_turns = True
             self._parse(data)
             self.loop.call_soon(self._read_on)
 
@@ -149,7 +150,8 @@ class Socket(_Base):
         super().data_received(data)
         if self._receiver is not None and self._inbox:
             self._receiver(self._empty_inbox())
-        if self._ending is None and self.protocol.state > State.OPEN:
+        # While we close in order, only the peer's close, or its loss, is the end.
+        if self._ending is None and self.protocol.state > State.OPEN and not self._discards:
             self._note_end()
 
     def process_event(self, event: Event) -> None:
@@ -204,6 +206,7 @@ class Socket(_Base):
             self._parse_backlog(TURN_BYTES)
             self.loop.call_soon(self._read_on)
         else:
+            self._is_in_turns = False
             self._resume_reading()
 
     def _parse_backlog(self, size: int | None = None) -> None:
@@ -214,7 +217,7 @@ class Socket(_Base):
 
     def _resume_reading(self) -> None:
         """Reads on, unless one of the reasons to pause is left: see the head of this module."""
-        is_free = not (self._backlog or self._reading_paused or self._unread_pongs > UNREAD_PONGS)
+        is_free = not (self._is_in_turns or self._reading_paused or self._unread_pongs > UNREAD_PONGS)
         if is_free and not self.transport.is_closing():
             self.transport.resume_reading()
 
