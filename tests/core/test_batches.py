@@ -146,3 +146,9 @@ def test_a_batch_is_plain_if_each_of_its_frames_is_in_braces(frames: list[bytes]
     batch = Batch(b"\n".join(frames))
     assert batch.lines == len(frames)
     assert batch.is_plain == all(frame.startswith(b"{") and frame.endswith(b"}") for frame in frames)
+
+
+@given(st.lists(st.sampled_from([b"{}", b"", b"{" + b"x" * 2000 + b"}"]), min_size=1, max_size=9))
+def test_the_views_of_a_batch_are_its_frames(frames: list[bytes]) -> None:
+    assert [bytes(view) for view in Batch(b"\n".join(frames)).views()] == frames
+    assert list(Batch.of(frames).views()) == frames

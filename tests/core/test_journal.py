@@ -304,3 +304,10 @@ def test_an_end_is_seen_before_what_came_before_it_was_taken() -> None:
     inbox.ended(done)
     seen += [inbox.has_end, inbox.announced, inbox.ending, inbox.take(), inbox.ending]
     assert seen == [False, None, True, done, None, [b"{}"], done]
+
+
+def test_many_frames_in_one_message_over_the_bound_of_a_batch_are_refused() -> None:
+    box = inbox()
+    box.arrived(b"x" * (BATCH_BYTES + 1))
+    with pytest.raises(RemoteProtocolError, match="a batch over"):
+        box.arrived(b"{}\n" * (BATCH_BYTES // 3 + 1))
