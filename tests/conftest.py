@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)  # the machine may be busy; no test judges time
 settings.load_profile("untimed")
+
+# Under `nohup` our programs ignore it, as they should; what they do otherwise is tested.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(wrapper=True)
