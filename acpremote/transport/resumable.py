@@ -66,7 +66,10 @@ class LinkSocket(Protocol):
         ...
 
     def deliver(self, receiver: Callable[[list[Message]], None]) -> None:
-        """Gives messages to `receiver` as they arrive, from now on."""
+        """Gives messages to `receiver` as they arrive, from now on, and to no receiver named before.
+
+        It is called by the event loop in the middle of a read: it must not raise, and may end the socket.
+        """
         ...
 
     async def wait_ended(self) -> Ending:

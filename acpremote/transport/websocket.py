@@ -291,7 +291,7 @@ class Socket(_Base):
         return self._empty_inbox()
 
     def deliver(self, receiver: Callable[[list[Message]], None]) -> None:
-        """Gives messages to `receiver` as they arrive, from now on, instead of `receive_messages`."""
+        """Gives messages to `receiver` from now on, instead of `receive_messages`; see `LinkSocket`."""
         self._receiver = receiver
         if self._inbox:
             receiver(self._empty_inbox())
